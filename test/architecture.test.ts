@@ -162,7 +162,11 @@ const INSIDE: Readonly<Record<string, Layers>> = {
   },
   "flow/counters": {
     shared: ["counter-engine.ts"],
-    parts: { local: [] },
+    parts: {
+      adaptive: [],
+      "adaptive-limits.ts": ["adaptive"],
+      local: ["adaptive", "adaptive-limits.ts"],
+    },
   },
   circuit: {
     shared: ["component.ts", "decision.ts", "plan.ts", "ticks.ts"],

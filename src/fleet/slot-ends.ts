@@ -10,6 +10,8 @@ export interface SlotEnd<Key = string> {
   readonly key: Key;
   readonly id: string;
   readonly lifeMs: number;
+  /** The time that the slot was held says nothing about flows. */
+  readonly unused: boolean;
 }
 
 /**
@@ -57,9 +59,14 @@ export class SlotEnds<Key = string> {
   }
 
   /** False when the slot is unknown or expired, or when nobody could be asked yet. */
-  end(key: Key, id: string, { maxInflightMs }: SlotParams): boolean | Pending<boolean> {
+  end(
+    key: Key,
+    id: string,
+    { maxInflightMs }: SlotParams,
+    unused: boolean,
+  ): boolean | Pending<boolean> {
     const until = this.#options.clock.now() + maxInflightMs;
-    const end = { key, id, lifeMs: maxInflightMs, until };
+    const end = { key, id, lifeMs: maxInflightMs, unused, until };
     const pending = new Pending<boolean>();
     const asked = this.#ask(end, (ended) => {
       if (ended === undefined) this.#keepFirst(end);
@@ -104,7 +111,8 @@ export class SlotEnds<Key = string> {
       this.counts.dropped++;
       return false;
     }
-    this.#kept.push(end);
+    // It will be late.
+    this.#kept.push({ ...end, unused: true });
     return true;
   }
 

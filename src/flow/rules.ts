@@ -89,6 +89,16 @@ export interface RateLimiterRule extends ComponentRule {
   readonly settlement?: SettlementRule | undefined;
 }
 
+/** Bounds of a limit that finds its own value. `1 <= min <= start <= max`, all whole. */
+export interface AdaptiveBounds {
+  readonly min: number;
+  readonly max: number;
+  /** The limit of a key before anything is known, and after it was idle. */
+  readonly start: number;
+  /** Ratio of latency to that without a queue, above 1, beyond which the limit is cut. */
+  readonly tolerance: number;
+}
+
 export interface ConcurrencyLimiterRule extends ComponentRule {
   readonly kind: "concurrency_limiter";
   readonly limitByLabelKey: string;
@@ -96,6 +106,8 @@ export interface ConcurrencyLimiterRule extends ComponentRule {
   /** A slot that no caller ends is freed after this long. */
   readonly maxInflightMs: number;
   readonly maxIdleMs: number;
+  /** The limit finds its own value in these bounds; undefined for the limit that the controller decides. */
+  readonly adaptive?: AdaptiveBounds | undefined;
 }
 
 export interface SamplerRule extends ComponentRule {

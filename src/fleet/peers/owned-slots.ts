@@ -2,10 +2,11 @@
 // so that it can be ended wherever it is counted, and expires some time after its start on the clock of this agent.
 
 import type { Clock } from "#base/clock.ts";
+import { AdaptiveLimits } from "#flow/counters/adaptive-limits.ts";
 import { type EngineAnswer, fits, type SlotParams } from "#flow/counters/counter-engine.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
 import type { Observer } from "#flow/observer.ts";
-import { mostSlots } from "../slot-ends.ts";
+import { mostSlots, type SlotEnd } from "../slot-ends.ts";
 import { type CountedKey, keylessHashOf, type NamedLimiter, textOf } from "./exchange/keys.ts";
 
 export interface OwnedSlotsContext {
@@ -30,11 +31,14 @@ export class SlotLimiter implements NamedLimiter {
   slots: SlotParams = NO_NUMBERS;
   /** The slots of each key. */
   readonly keys = new Map<string, KeySlots>();
+  /** What the keys have learned, where their limit is adaptive. */
+  readonly limits: AdaptiveLimits;
   /** Limiters of this agent's own plan. */
   planned = 0;
 
-  constructor(name: CounterName) {
+  constructor(name: CounterName, maxKeys: number) {
     this.name = name;
+    this.limits = new AdaptiveLimits(maxKeys);
     this.key = textOf(name);
     this.keylessHash = keylessHashOf(name);
   }
@@ -102,7 +106,7 @@ export class OwnedSlots {
 
   /** A limiter that another agent names. */
   known(name: CounterName): SlotLimiter {
-    return this.#limiters.get(textOf(name)) ?? new SlotLimiter(name);
+    return this.#limiters.get(textOf(name)) ?? new SlotLimiter(name, this.#context.maxKeys);
   }
 
   /** The answer that a take would get; nothing is taken. */
@@ -117,7 +121,8 @@ export class OwnedSlots {
     const key = limiter.keys.get(`${lo}:${hi}`);
     if (key !== undefined) this.#expire(limiter, key, now);
     const current = key?.sum ?? 0;
-    return answerOf(fits(current, want, params), current, params, "", false);
+    const max = maxOf(limiter, lo, hi, now);
+    return answerOf(fits(current, want, max), current, max, "", false);
   }
 
   take(
@@ -132,29 +137,34 @@ export class OwnedSlots {
     const known = limiter.keys.get(`${lo}:${hi}`);
     if (known !== undefined) this.#expire(limiter, known, now);
     const current = known?.sum ?? 0;
-    if (!fits(current, want, params)) return answerOf(false, current, params, id, false);
+    const { adaptive } = params;
+    const max = maxOf(limiter, lo, hi, now);
+    if (!fits(current, want, max)) {
+      if (adaptive !== undefined) limiter.limits.of(lo, hi, adaptive, now).refused(now);
+      return answerOf(false, current, max, id, false);
+    }
     const held = known?.all.size ?? 0;
     if (held >= mostSlots(params) || !this.#hasRoom(limiter, held === 0, now)) {
       this.#context.observer.anomaly("keys_overflow");
-      return answerOf(false, current, params, id, true);
+      return answerOf(false, current, max, id, true);
     }
     this.#put({ limiter, lo, hi, id, tokens: want, start: now });
-    return answerOf(true, current, params, id, false);
+    if (adaptive !== undefined) {
+      limiter.limits.of(lo, hi, adaptive, now).passed(current + want, now);
+    }
+    return answerOf(true, current, max, id, false);
   }
 
   /** False when the slot is unknown or expired. */
-  end(
-    { limiter: given, lo, hi }: CountedKey<SlotLimiter>,
-    id: string,
-    maxInflightMs: number,
-    now: number,
-  ) {
+  end({ key: of, id, lifeMs, unused }: SlotEnd<CountedKey<SlotLimiter>>, now: number): boolean {
+    const { limiter: given, lo, hi } = of;
     const limiter = this.#limiters.get(given.key) ?? given;
     const key = limiter.keys.get(`${lo}:${hi}`);
     const slot = key?.all.get(id);
     if (key === undefined || slot === undefined) return false;
+    if (!unused) limiter.limits.known(lo, hi)?.ended(now - slot.start, slot.tokens, now);
     this.#free(limiter, key, id);
-    return slot.start + maxInflightMs > now;
+    return slot.start + lifeMs > now;
   }
 
   /** Adds a slot that was taken, here or at another agent. */
@@ -210,6 +220,7 @@ export class OwnedSlots {
   clear(): void {
     for (const limiter of this.#limiters.values()) {
       limiter.keys.clear();
+      limiter.limits.clear();
       this.#forget(limiter);
     }
     this.count = 0;
@@ -220,8 +231,10 @@ export class OwnedSlots {
       key.all = new Map([...key.all].sort(([, a], [, b]) => a.start - b.start));
       key.unordered = false;
     }
-    for (const [id, { start }] of key.all) {
+    const learning = limiter.limits.known(key.lo, key.hi);
+    for (const [id, { start, tokens }] of key.all) {
       if (start + limiter.slots.maxInflightMs > now) break;
+      learning?.expired(tokens, now);
       this.#free(limiter, key, id);
     }
   }
@@ -268,10 +281,16 @@ export class OwnedSlots {
   }
 }
 
+/** The most tokens in flight of a key, now. */
+function maxOf({ slots, limits }: SlotLimiter, lo: number, hi: number, now: number): number {
+  const { max, adaptive } = slots;
+  return adaptive === undefined ? max : limits.limit(lo, hi, adaptive, now);
+}
+
 function answerOf(
   granted: boolean,
   current: number,
-  { max }: SlotParams,
+  max: number,
   id: string,
   full: boolean,
 ): EngineAnswer {

@@ -90,7 +90,7 @@ export class PeerGroup {
       linkOf,
       takeHere: (take) => this.#takeHere(take),
       abandoned: ({ limiter, lo, hi, id, params }) =>
-        void this.slots.end({ limiter, lo, hi }, id, params),
+        void this.slots.end({ limiter, lo, hi }, id, params, true),
     });
     this.slots = new SlotRequests({
       ...options,

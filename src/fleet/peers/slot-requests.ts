@@ -6,7 +6,7 @@ import type { Clock } from "#base/clock.ts";
 import type { EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts";
 import type { Pending } from "#flow/flow.ts";
 import { IGNORED } from "../requests.ts";
-import { isSlotId, SlotEnds } from "../slot-ends.ts";
+import { isSlotId, type SlotEnd, SlotEnds } from "../slot-ends.ts";
 import type { CountedKey } from "./exchange/keys.ts";
 import type { Link } from "./exchange/link.ts";
 import type { SlotAsk, TakeReply } from "./exchange/messages.ts";
@@ -40,10 +40,7 @@ export class SlotRequests {
   constructor(options: SlotRequestsOptions) {
     this.#options = options;
     const { clock, most } = options;
-    this.ends = new SlotEnds(
-      ({ key, id, lifeMs }, answered) => this.#ask(key, id, lifeMs, answered),
-      { clock, most },
-    );
+    this.ends = new SlotEnds((end, answered) => this.#ask(end, answered), { clock, most });
   }
 
   /** The id is chosen here, so that a slot whose reply is lost can be ended all the same. */
@@ -60,10 +57,11 @@ export class SlotRequests {
     return takeElsewhere({ kind: "take", limiter, lo, hi, amount: want, id, params });
   }
 
-  end(key: SlotKey, id: string, params: SlotParams): boolean | Pending<boolean> {
+  end(key: SlotKey, id: string, params: SlotParams, unused: boolean): boolean | Pending<boolean> {
     const { clock, owned, countsNow } = this.#options;
-    if (countsNow(key.lo, key.hi)) return owned.end(key, id, params.maxInflightMs, clock.now());
-    return this.ends.end(key, id, params);
+    const { maxInflightMs: lifeMs } = params;
+    if (!countsNow(key.lo, key.hi)) return this.ends.end(key, id, params, unused);
+    return owned.end({ key, id, lifeMs, unused }, clock.now());
   }
 
   /** Answers another agent. This one counts the key. */
@@ -73,7 +71,10 @@ export class SlotRequests {
     if (!isSlotId(id)) return reply(false, 0, false);
     const key = { limiter: owned.known(ask.limiter.name), lo, hi };
     const now = clock.now();
-    if (ask.kind === "end") return reply(owned.end(key, id, given.maxInflightMs, now), 0, false);
+    if (ask.kind === "end") {
+      const end = { key, id, lifeMs: given.maxInflightMs, unused: ask.unused };
+      return reply(owned.end(end, now), 0, false);
+    }
     return replyOf(owned.take(key, ask.amount, id, key.limiter.agree(given), now));
   }
 
@@ -81,19 +82,15 @@ export class SlotRequests {
     this.#stopAlarm?.();
   }
 
-  #ask(
-    key: SlotKey,
-    id: string,
-    lifeMs: number,
-    answered: (ended: boolean | undefined) => void,
-  ): boolean {
+  #ask(slot: SlotEnd<SlotKey>, answered: (ended: boolean | undefined) => void): boolean {
     const { clock, owned, countsNow, linkOf } = this.#options;
+    const { key, id, unused } = slot;
     const { lo, hi } = key;
     if (countsNow(lo, hi)) {
-      answered(owned.end(key, id, lifeMs, clock.now()));
+      answered(owned.end(slot, clock.now()));
       return true;
     }
-    const end = { ...key, kind: "end", id } as const;
+    const end = { ...key, kind: "end", id, unused } as const;
     const settled = (reply: TakeReply | undefined) => {
       if (reply === "retry") this.#resendSoon();
       answered(reply === undefined || reply === "retry" ? undefined : reply.granted[0] === 1);
@@ -111,8 +108,8 @@ export class SlotRequests {
 }
 
 /** The answer of an engine to a slot that is taken, as a reply. */
-export function replyOf({ outcome, remaining, full }: EngineAnswer): Answer {
-  return reply(outcome === "granted", remaining, full);
+export function replyOf({ outcome, remaining, current, full }: EngineAnswer): Answer {
+  return { ...reply(outcome === "granted", remaining, full), inFlight: current };
 }
 
 function reply(granted: boolean, tokens: number, full: boolean): Answer {

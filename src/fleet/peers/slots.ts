@@ -45,9 +45,10 @@ export class PeerSlots implements SharedEngine<SlotParams> {
     _amount: number,
     id: string,
     params: SlotParams,
+    unused = false,
   ): boolean | Pending<boolean> {
     if (!this.#group.ready || !isSlotId(id)) return false;
-    return this.#group.slots.end(this.#key(value), id, params);
+    return this.#group.slots.end(this.#key(value), id, params, unused);
   }
 
   close(): void {

@@ -49,7 +49,7 @@ export class RedisSlots implements SharedEngine<SlotParams> {
     let request: Request | undefined;
     const pending = new Pending<EngineAnswer>(() => request?.cancel());
     const answered = (reply: string | undefined) => {
-      if (reply === undefined) this.#ends.end(key, id, params);
+      if (reply === undefined) this.#ends.end(key, id, params, true);
       pending.settle(reply === undefined ? UNDECIDED : answerOf(reply, id, params));
     };
     const asked = `take ${id} ${this.#life} ${want} ${this.#limits}`;
@@ -62,8 +62,9 @@ export class RedisSlots implements SharedEngine<SlotParams> {
     _amount: number,
     id: string,
     params: SlotParams,
+    unused = false,
   ): boolean | Pending<boolean> {
-    return isSlotId(id) && this.#ends.end(this.#keys.of(value), id, params);
+    return isSlotId(id) && this.#ends.end(this.#keys.of(value), id, params, unused);
   }
 
   close(): void {

@@ -52,6 +52,8 @@ export interface BucketReply {
   readonly recall: boolean;
   /** The home has no room for this key, and counts it together with others. */
   readonly full: boolean;
+  /** Of slots: the tokens that were in flight before, where the home knows. */
+  readonly inFlight?: number | undefined;
 }
 
 /** The way of one agent to the home of one limiter's buckets. */

@@ -2,6 +2,7 @@
 // behind a network answers later, or reports that it cannot decide.
 
 import type { Pending } from "../flow.ts";
+import type { AdaptiveBounds } from "../rules.ts";
 
 /** An engine's answer to one take. Borrowed: valid until the same engine is asked again. */
 export interface EngineAnswer {
@@ -49,8 +50,10 @@ export function sameParams(one: BucketParams, other: BucketParams): boolean {
 
 /** Parameters of all slots of one limiter. */
 export interface SlotParams {
-  /** Most tokens in flight; finite, >= 0. */
+  /** Most tokens in flight; finite, >= 0. Of an adaptive limit, the most that it may ever be. */
   readonly max: number;
+  /** Undefined for a limit that is always `max`. */
+  readonly adaptive?: AdaptiveBounds | undefined;
   /** A slot that no caller ends is freed after this long. */
   readonly maxInflightMs: number;
 }
@@ -59,7 +62,7 @@ export interface SlotParams {
 export const SLACK = 1e-9;
 
 /** Whether the tokens fit beside those in flight. A lone request may exceed the limit, unless that is 0. */
-export function fits(sum: number, want: number, { max }: SlotParams): boolean {
+export function fits(sum: number, want: number, max: number): boolean {
   if (max <= 0) return false;
   return sum <= SLACK || sum + want <= max + SLACK;
 }
@@ -76,19 +79,29 @@ export interface CounterEngine<Params> {
     params: Params,
     now: number,
   ): EngineAnswer | Pending<EngineAnswer>;
-  /** False when the engine does not know (any more) what was taken, or cannot be asked. */
+  /**
+   * False when the engine does not know (any more) what was taken, or cannot be asked. `unused`: the flow did not run, so
+   * the time since it took something says nothing.
+   */
   giveBack(
     value: string | undefined,
     amount: number,
     id: string,
     params: Params,
+    unused?: boolean,
   ): boolean | Pending<boolean>;
 }
 
 /** An engine that never waits, and so can answer in place of one that is unavailable. */
 export interface LocalEngine<Params> extends CounterEngine<Params> {
   take(value: string | undefined, want: number, params: Params, now: number): EngineAnswer;
-  giveBack(value: string | undefined, amount: number, id: string, params: Params): boolean;
+  giveBack(
+    value: string | undefined,
+    amount: number,
+    id: string,
+    params: Params,
+    unused?: boolean,
+  ): boolean;
 }
 
 /** An engine whose counts are tokens, which a flow may turn out to have cost more of than it took. */

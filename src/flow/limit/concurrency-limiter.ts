@@ -1,6 +1,7 @@
 // Concurrency limiter: a number of tokens in flight per label value. A slot is held from the check until the
 // flow ends or the slot expires.
 
+import { Fault } from "#base/fault.ts";
 import type { CounterEngine, SlotParams } from "../counters/counter-engine.ts";
 import { LocalSlots, type LocalSlotsContext } from "../counters/local/local-slots.ts";
 import type { SharedCounters, SharedEngine } from "../counters/shared-counters.ts";
@@ -58,6 +59,8 @@ export class ConcurrencyLimiter implements Limiter {
   readonly #rule: Omit<ConcurrencyLimiterRule, "kind">;
   readonly #state: ConcurrencyState;
   readonly #counting: CountingLimiter<SlotParams, SlotDetail>;
+  /** The limit that the parameters are made of. */
+  #decided = 0;
   #params: SlotParams;
 
   constructor(
@@ -65,13 +68,20 @@ export class ConcurrencyLimiter implements Limiter {
     rule: Omit<ConcurrencyLimiterRule, "kind">,
     slots: LabelSlots,
     state: ConcurrencyState,
-    { observer }: LocalSlotsContext,
+    { observer, sharedCounters }: ConcurrencyContext,
     engine: CounterEngine<SlotParams> = state.shared ?? state.slots,
   ) {
+    if (rule.adaptive !== undefined && sharedCounters?.fixedLimits === true) {
+      const wanted = "counters.engine local or peers";
+      throw new Fault(
+        "FAILED_PRECONDITION",
+        `adaptive max_concurrency: wanted ${wanted}, got another`,
+      );
+    }
     this.component = component;
     this.#rule = rule;
     this.#state = state;
-    this.#params = Object.freeze({ max: 0, maxInflightMs: rule.maxInflightMs });
+    this.#params = paramsOf(rule, 0);
     const engines = { engine, local: state.slots };
     this.#counting = new CountingLimiter(component, rule, slots, observer, engines, COUNTING);
   }
@@ -91,7 +101,7 @@ export class ConcurrencyLimiter implements Limiter {
   }
 
   undo(grant: Grant): void {
-    this.end(grant);
+    this.#giveBack(grant, true);
   }
 
   /** The largest number of tokens in flight; 0 while there is none. */
@@ -110,7 +120,11 @@ export class ConcurrencyLimiter implements Limiter {
 
   /** While nothing is counted the slot is freed as well, but it is not reported as ended. */
   end(grant: Grant): boolean | Pending<boolean> {
-    const ended = this.#counting.giveBack(grant, this.#current() ?? this.#params);
+    return this.#giveBack(grant, false);
+  }
+
+  #giveBack(grant: Grant, unused: boolean): boolean | Pending<boolean> {
+    const ended = this.#counting.giveBack(grant, this.#current() ?? this.#params, unused);
     return this.#counted(this.#standIn()) === undefined ? false : ended;
   }
 
@@ -136,13 +150,27 @@ export class ConcurrencyLimiter implements Limiter {
     return standIn === undefined || standIn === "last_known" ? this.#current() : undefined;
   }
 
-  /** The state's limit with the parameters of this rule. The same object until the limit changes. */
+  /** The parameters by the state's limit and this rule. The same object until the limit changes. */
   #current(): SlotParams | undefined {
     const { max } = this.#state;
     if (max === undefined) return undefined;
-    if (max !== this.#params.max) {
-      this.#params = Object.freeze({ max, maxInflightMs: this.#rule.maxInflightMs });
+    if (max !== this.#decided) {
+      this.#decided = max;
+      this.#params = paramsOf(this.#rule, max);
     }
     return this.#params;
   }
+}
+
+/** `max` is what the controller decided; an adaptive limit is never larger. */
+function paramsOf(
+  { adaptive, maxInflightMs }: Pick<ConcurrencyLimiterRule, "adaptive" | "maxInflightMs">,
+  max: number,
+): SlotParams {
+  if (adaptive === undefined) return Object.freeze({ max, maxInflightMs });
+  const most = Math.min(max, adaptive.max);
+  const min = Math.min(most, adaptive.min);
+  const start = Math.min(most, adaptive.start);
+  const bounds = Object.freeze({ ...adaptive, min, start, max: most });
+  return Object.freeze({ max: most, maxInflightMs, adaptive: bounds });
 }

@@ -150,12 +150,12 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     });
   }
 
-  /** False when the engine does not know (any more) what was taken, or cannot be asked. */
-  giveBack(grant: Grant, params: Params): boolean | Pending<boolean> {
+  /** False when the engine does not know (any more) what was taken, or cannot be asked. `unused`: the flow did not run. */
+  giveBack(grant: Grant, params: Params, unused = false): boolean | Pending<boolean> {
     if (!this.#input.owns(grant.key)) return false;
     const { value, id, local } = this.originOf(grant);
     const engine = local ? this.#local : this.#engine;
-    return engine.giveBack(value, grant.amount, id, params);
+    return engine.giveBack(value, grant.amount, id, params, unused);
   }
 
   /** The count that a grant of this limiter came from: its key, its id there, and whether the local engine answered. */
@@ -179,7 +179,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
   ): Decision<Detail> {
     const mode = this.component.onFailure;
     if (taken.full && decidesAlone(mode)) {
-      if (taken.outcome === "granted") this.#engine.giveBack(value, want, taken.id, params);
+      if (taken.outcome === "granted") this.#engine.giveBack(value, want, taken.id, params, true);
       return this.#undecided(value, label, mode);
     }
     if (taken.outcome !== "undecided") return this.#decision(taken, value, label, want, true);

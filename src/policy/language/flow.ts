@@ -24,7 +24,7 @@ import {
   uint32,
   type ValueOf,
 } from "./field.ts";
-import { input, ins, output, outs } from "./ports.ts";
+import { input, ins, output, outs, reading } from "./ports.ts";
 import { selectors } from "./selector.ts";
 import { statusCode } from "./status-code.ts";
 
@@ -183,6 +183,36 @@ export const rateLimiter = message("RateLimiter", {
 });
 export type RateLimiter = ValueOf<typeof rateLimiter>;
 
+const adaptiveLimit = message(
+  "ConcurrencyLimiter.Parameters.Adaptive",
+  {
+    min: about(
+      "The limit is never lower, however slow flows are.",
+      uint32({ default: 4, above: 0 }),
+    ),
+    max: about("The limit is never higher.", uint32({ default: 1_000, above: 0 })),
+    start: about(
+      "The limit before anything is known, to which it returns when no flow arrives for some time. Default: 20, or the nearest number that `min` and `max` allow.",
+      maybe(uint32({ above: 0 })),
+    ),
+    tolerance: about(
+      "The limit is cut when flows take so many times as long as without a queue.",
+      number({ default: 1.5, min: 1.1, max: 10 }),
+    ),
+  },
+  {
+    check({ min, max, start }, refuse) {
+      if (max < min) refuse(["max"], `at least min (${min})`, String(max));
+      else if (start !== undefined && start < min) {
+        refuse(["start"], `at least min (${min})`, String(start));
+      } else if (start !== undefined && start > max) {
+        refuse(["start"], `at most max (${max})`, String(start));
+      }
+    },
+  },
+);
+export type AdaptiveLimit = ValueOf<typeof adaptiveLimit>;
+
 export const concurrencyLimiterParameters = message(
   "ConcurrencyLimiter.Parameters",
   {
@@ -194,25 +224,60 @@ export const concurrencyLimiterParameters = message(
     max_idle_time: maxIdleTime(),
     on_missing_label: onMissingKey(),
     on_failure: onKeyedFailure(),
+    adaptive: about(
+      "Lets each limit find its own value from the time that flows take from their check to their end. [More](#adaptive-concurrency).",
+      part(adaptiveLimit),
+    ),
   },
   needingKey("limit_by_label_key", ({ limit_by_label_key }) => limit_by_label_key),
 );
 
 export const concurrencyLimiterIns = message("ConcurrencyLimiter.Ins", {
-  max_concurrency: required(input("Maximum number of flows (or tokens) in flight.")),
+  max_concurrency: input(
+    "Maximum number of flows (or tokens) in flight. Required, except with `adaptive`, whose limit it then bounds as `max` does.",
+  ),
   pass_through: input("Lets every flow pass while the input is valid and not 0."),
 });
+type ConcurrencyLimiterIns = ValueOf<typeof concurrencyLimiterIns>;
 
-export const concurrencyLimiter = message("ConcurrencyLimiter", {
-  in_ports: required(ins(concurrencyLimiterIns)),
-  parameters: about(
-    "Key and timeouts of the counters.",
-    required(part(concurrencyLimiterParameters)),
-  ),
-  selectors: selectors(),
-  request_parameters: requests(),
-  out_ports: outs(acceptOuts),
-});
+/** Checks that something says how many flows may be in flight. */
+export function checkMaxConcurrency(
+  ports: ConcurrencyLimiterIns | undefined,
+  adaptive: AdaptiveLimit | undefined,
+  refuse: Refuse,
+): void {
+  const port = ports?.max_concurrency;
+  if (adaptive === undefined) {
+    if (port !== undefined) return;
+    const name = ports === undefined ? "in_ports" : "max_concurrency";
+    const path = ports === undefined ? ["in_ports"] : ["in_ports", "max_concurrency"];
+    refuse(path, `a value: ${name} is required without adaptive`, "nothing");
+    return;
+  }
+  const most = port?.constant_signal === undefined ? undefined : reading(port.constant_signal);
+  if (most !== undefined && most < adaptive.min) {
+    const path = ["in_ports", "max_concurrency"];
+    refuse(path, `at least the min of adaptive (${adaptive.min})`, String(most));
+  }
+}
+
+export const concurrencyLimiter = message(
+  "ConcurrencyLimiter",
+  {
+    in_ports: ins(concurrencyLimiterIns),
+    parameters: about(
+      "Key and timeouts of the counters, and whether the limit is adaptive.",
+      required(part(concurrencyLimiterParameters)),
+    ),
+    selectors: selectors(),
+    request_parameters: requests(),
+    out_ports: outs(acceptOuts),
+  },
+  {
+    check: ({ in_ports, parameters }, refuse) =>
+      checkMaxConcurrency(in_ports, parameters.adaptive, refuse),
+  },
+);
 export type ConcurrencyLimiter = ValueOf<typeof concurrencyLimiter>;
 
 const samplerParameters = message(
@@ -338,4 +403,31 @@ export const CANNOT_DECIDE: readonly string[] = [
   "decide. A refusal has the reason `LIMITER_REASON_KEY_NOT_FOUND` in its limiter decision. The counter",
   "`sluice_limiter_missing_labels_total` counts such flows by component, and those without the label",
   "`tokens_label_key`, which count as one token.",
+];
+
+/** The section of the reference page about `adaptive`. */
+export const ADAPTIVE_CONCURRENCY: readonly string[] = [
+  "## Adaptive concurrency",
+  "",
+  "With `adaptive`, a concurrency limiter or scheduler needs no number. An agent measures how long each flow takes, from",
+  "the moment at which it passes (the wait in a queue is not part of it) to its end, and moves the limit in steps:",
+  "",
+  "- It grows while flows reach it and take no longer than `tolerance` times the *baseline*, the mean latency of flows that",
+  "  meet no queue. It does not grow while fewer flows are in flight than it allows.",
+  "- When flows take longer, it is cut to just below the number at which they do not queue, by half at most. The flows after",
+  "  a cut show the baseline, so nothing is ever refused for the sake of a measurement alone.",
+  "- If flows stay slow after a cut, they are slow for another reason: the limit rises again and the baseline is the new latency.",
+  "- After 30 s without flows the limit returns to `start`, halfway in each minute; after ten minutes nothing is known any more.",
+  "",
+  "A step takes at least 100 flows in 200 ms, or 20 flows in 2 s, besides those that were in flight at its begin. Flows that",
+  "end within a tenth of the baseline, as those do that fail at once, are not measured unless nearly all do. A slot that",
+  "expires (`max_inflight_duration`) is not measured, because its end may have been lost; but where most slots of a step",
+  "expire, the service hangs, and the limit is cut by half. Every end counts, whoever reports it; where nobody does, the",
+  "limit stays at `start`.",
+  "",
+  "With `limit_by_label_key`, each label value has a limit of its own, 16 384 of them at most; further ones share what they",
+  "learn. The signal `max_concurrency` may be left out. Where it is connected, the limit is never above it, and",
+  "`on_failure` decides while it is invalid. Agents of other makers ignore `adaptive` and use `max_concurrency`, or `max`.",
+  "",
+  "[Counters](counters.md#adaptive-limits) says who holds the limit where agents share it, and compares it with other limits.",
 ];

@@ -18,6 +18,7 @@ import {
 } from "./field.ts";
 import {
   acceptOuts,
+  checkMaxConcurrency,
   concurrencyLimiterIns,
   concurrencyLimiterParameters,
   rateLimiterIns,
@@ -82,16 +83,23 @@ export const quotaScheduler = message("QuotaScheduler", {
 });
 export type QuotaScheduler = ValueOf<typeof quotaScheduler>;
 
-export const concurrencyScheduler = message("ConcurrencyScheduler", {
-  in_ports: required(ins(concurrencyLimiterIns)),
-  selectors: selectors(),
-  concurrency_limiter: about(
-    "Key and timeouts of the counters.",
-    required(part(concurrencyLimiterParameters)),
-  ),
-  scheduler: scheduling(),
-  out_ports: outs(acceptOuts),
-});
+export const concurrencyScheduler = message(
+  "ConcurrencyScheduler",
+  {
+    in_ports: ins(concurrencyLimiterIns),
+    selectors: selectors(),
+    concurrency_limiter: about(
+      "Key and timeouts of the counters, and whether the limit is adaptive.",
+      required(part(concurrencyLimiterParameters)),
+    ),
+    scheduler: scheduling(),
+    out_ports: outs(acceptOuts),
+  },
+  {
+    check: ({ in_ports, concurrency_limiter }, refuse) =>
+      checkMaxConcurrency(in_ports, concurrency_limiter.adaptive, refuse),
+  },
+);
 export type ConcurrencyScheduler = ValueOf<typeof concurrencyScheduler>;
 
 const loadSchedulerParameters = message("LoadScheduler.Parameters", {

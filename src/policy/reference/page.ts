@@ -2,7 +2,7 @@
 // description, ports, parameters and rules, from the tables that validate documents.
 
 import type { Field, Message, Type } from "../language/field.ts";
-import { CANNOT_DECIDE } from "../language/flow.ts";
+import { ADAPTIVE_CONCURRENCY, CANNOT_DECIDE } from "../language/flow.ts";
 import { scheduler } from "../language/load.ts";
 import { component, flowControl } from "../language/policy.ts";
 import { inPort, outPort } from "../language/ports.ts";
@@ -50,6 +50,8 @@ export function componentsPage(): string {
     ...[...components, ...beside].map(overviewRow),
     "",
     ...CANNOT_DECIDE,
+    "",
+    ...ADAPTIVE_CONCURRENCY,
     "",
     "## Components",
     "",

@@ -44,6 +44,7 @@ const NOTHING = {
   leased: 0,
   recall: false,
   full: false,
+  inFlight: undefined,
 };
 
 const bucket = (request: Partial<BucketRequest>, lo = 5): Take => ({
@@ -62,7 +63,7 @@ test("takes with leases, runs and slots arrive as they were sent, and so do thei
     bucket({}),
     bucket({ runs, lease: LEASE }),
     { kind: "take", limiter: SLOTS, lo: 1, hi: 2, amount: 1, id: "slot" },
-    { kind: "end", limiter: SLOTS, lo: 1, hi: 2, id: "slot" },
+    { kind: "end", limiter: SLOTS, lo: 1, hi: 2, id: "slot", unused: false },
     bucket({ runs: [], back: 4 }, 9),
     bucket({ runs: [], lease: { ...LEASE, turn: 8 } }),
     bucket({ overdraft: "owe" }),
@@ -104,4 +105,32 @@ test("a lease that makes no sense is refused", () => {
   ];
   const late = writeTakes([bucket({ runs: two, lease: LEASE })]);
   assert.throws(() => readTakes(late), /tokens that come back first/);
+});
+
+test("the bounds of an adaptive limit, slots that were not used and what is in flight arrive as well", () => {
+  const adaptive = { min: 2, max: 3, start: 3, tolerance: 1.5 };
+  const limiter = { ...SLOTS, slots: { ...SLOTS.slots, adaptive } };
+  const takes: readonly Take[] = [
+    { kind: "take", limiter, lo: 1, hi: 2, amount: 1, id: "slot" },
+    { kind: "end", limiter, lo: 1, hi: 2, id: "slot", unused: true },
+    { kind: "end", limiter, lo: 1, hi: 2, id: "slot", unused: false },
+  ];
+  const read = readTakes(writeTakes(takes));
+  assert.deepEqual(
+    read.map(({ limiter: { slots } }) => slots),
+    takes.map(({ limiter: { slots } }) => slots),
+  );
+  assert.deepEqual(
+    read.map((take) => take.request === undefined && take.kind === "end" && take.unused),
+    [false, true, false],
+  );
+  const replies = [5, 0, 0].map((inFlight) => ({ ...NOTHING, inFlight }));
+  assert.deepEqual(readReplies(takes, writeReplies(takes, replies)), replies);
+});
+
+test("bounds of an adaptive limit that contradict each other are refused", () => {
+  const adaptive = { min: 5, max: 3, start: 2, tolerance: 1.5 };
+  const limiter = { ...SLOTS, slots: { ...SLOTS.slots, adaptive } };
+  const bytes = writeTakes([{ kind: "take", limiter, lo: 1, hi: 2, amount: 1, id: "slot" }]);
+  assert.throws(() => readTakes(bytes), /bounds of an adaptive limit in order/);
 });

@@ -52,7 +52,13 @@ test("expired slots make room for those that another agent hands over", () => {
   const limiter = owned.slots.known(named("b"));
   limiter.slots = LIMIT;
   owned.slots.adopt({ limiter, lo: 1, hi: 1, id: "b", tokens: 1, start: clock.now() });
-  assert.equal(owned.slots.end({ limiter, lo: 1, hi: 1 }, "b", 60_000, clock.now()), true);
+  assert.equal(
+    owned.slots.end(
+      { key: { limiter, lo: 1, hi: 1 }, id: "b", lifeMs: 60_000, unused: false },
+      clock.now(),
+    ),
+    true,
+  );
 });
 
 test("expired slots are freed regularly, also those of limiters outside of the plan", () => {
@@ -104,7 +110,7 @@ test("ends that were kept are sent with the latest first: its slot would be take
     return true;
   };
   const ends = new SlotEnds(ask, { clock: fakeClock(), most: 10 });
-  for (const id of ["first", "second", "third"]) ends.end("key", id, LIMIT);
+  for (const id of ["first", "second", "third"]) ends.end("key", id, LIMIT, false);
   assert.deepEqual(sent, []);
   away = false;
   ends.resume();
@@ -116,7 +122,7 @@ test("the end of a slot that is sent again and again counts as kept once", () =>
   const ask = (_end: unknown, answered: (ended: boolean | undefined) => void) =>
     asked.push(answered) > 0;
   const ends = new SlotEnds(ask, { clock: fakeClock(), most: 10 });
-  ends.end("key", "id", LIMIT);
+  ends.end("key", "id", LIMIT, false);
   for (let times = 0; times < 5; times++) {
     asked.pop()?.(undefined);
     ends.resume();

@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { Fault } from "#base/fault.ts";
 import type { BucketParams, SlotParams } from "#flow/counters/counter-engine.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
+import type { AdaptiveBounds } from "#flow/rules.ts";
 
 /** A limiter as its agents name it, with the numbers that they count by. */
 export interface NamedLimiter {
@@ -44,7 +45,7 @@ export function keysOf(keys: readonly CountedKey<NamedLimiter>[]) {
       ...name,
       ...(slots === undefined
         ? params
-        : { capacity: slots.max, maxInflightMs: slots.maxInflightMs }),
+        : { capacity: slots.max, maxInflightMs: slots.maxInflightMs, ...adaptiveOf(slots) }),
     })),
     limiter,
     keyLo: keys.map(({ lo }) => lo),
@@ -55,7 +56,9 @@ export function keysOf(keys: readonly CountedKey<NamedLimiter>[]) {
 interface Columns {
   readonly limiters: readonly (CounterName &
     Omit<BucketParams, "lazySyncs"> &
-    Pick<SlotParams, "maxInflightMs">)[];
+    Pick<SlotParams, "maxInflightMs"> & {
+      readonly adaptive: Omit<AdaptiveBounds, "max"> | null;
+    })[];
   readonly limiter: readonly number[];
   readonly keyLo: readonly number[];
   readonly keyHi: readonly number[];
@@ -69,23 +72,46 @@ export function readKeys(
   if ([keyLo, keyHi, ...others].some(({ length }) => length !== limiter.length)) {
     throw invalid("lists of one length, got several");
   }
-  const named = limiters.map(({ policyName, name, maxInflightMs, ...numbers }): NamedLimiter => {
+  const named = limiters.map(({ policyName, name, adaptive, ...numbers }): NamedLimiter => {
+    const { maxInflightMs, ...bucket } = numbers;
     if (maxInflightMs !== 0) {
-      const slots = { max: numbers.capacity, maxInflightMs };
-      if (!Object.values(slots).every((number) => Number.isFinite(number) && number >= 0)) {
-        throw invalid("numbers of a limiter >= 0, got others");
-      }
-      return { name: { policyName, name }, params: undefined, slots: Object.freeze(slots) };
+      const slots = slotsOf(numbers.capacity, maxInflightMs, adaptive);
+      return { name: { policyName, name }, params: undefined, slots };
     }
-    if (!isValid(numbers)) throw invalid("numbers of a limiter >= 0, got others");
+    if (!isValid(bucket)) throw invalid("numbers of a limiter >= 0, got others");
     // When agents report is their own matter: what travels is always exact.
-    return { name: { policyName, name }, params: Object.freeze({ ...numbers, lazySyncs: 0 }) };
+    return { name: { policyName, name }, params: Object.freeze({ ...bucket, lazySyncs: 0 }) };
   });
   return limiter.map((index, at) => {
     const known = named[index];
     if (known === undefined) throw invalid(`the index of a limiter, got ${index}`);
     return { limiter: known, lo: keyLo[at] ?? 0, hi: keyHi[at] ?? 0 };
   });
+}
+
+function slotsOf(
+  max: number,
+  maxInflightMs: number,
+  given: Omit<AdaptiveBounds, "max"> | null,
+): SlotParams {
+  const numbers = [max, maxInflightMs];
+  if (!numbers.every((number) => Number.isFinite(number) && number >= 0)) {
+    throw invalid("numbers of a limiter >= 0, got others");
+  }
+  if (given === null) return Object.freeze({ max, maxInflightMs });
+  const { min, start, tolerance } = given;
+  if (!(min >= 0 && min <= start && start <= max && tolerance > 1)) {
+    throw invalid("bounds of an adaptive limit in order, got others");
+  }
+  const adaptive = Object.freeze({ min, start, tolerance, max });
+  return Object.freeze({ max, maxInflightMs, adaptive });
+}
+
+/** `max` is the capacity. */
+function adaptiveOf({ adaptive }: SlotParams) {
+  if (adaptive === undefined) return {};
+  const { min, start, tolerance } = adaptive;
+  return { adaptive: { min, start, tolerance } };
 }
 
 function isValid(params: Omit<BucketParams, "lazySyncs">): boolean {

@@ -7,8 +7,9 @@ import { type CountedKey, finite, invalid, keysOf, type NamedLimiter, readKeys }
 /** With their numbers in messages. */
 const OUTCOMES = { refused: 0, granted: 1, retry: 2 } as const;
 
-/** In messages, the amount of a slot that is ended; any negative one is read as that. */
+/** In messages, the amount of a slot that is ended, and of one whose flow never ran; any negative one ends the slot. */
 const END = -1;
+const UNUSED = -2;
 
 /** A request of one agent to another about one bucket: tokens to take, give back or lease. */
 export interface BucketAsk<Limiter extends NamedLimiter = NamedLimiter>
@@ -30,6 +31,8 @@ interface SlotEnd extends CountedKey<NamedLimiter> {
   readonly kind: "end";
   readonly request?: undefined;
   readonly id: string;
+  /** The time that the slot was held says nothing about flows. */
+  readonly unused: boolean;
 }
 
 export type SlotAsk = SlotTake | SlotEnd;
@@ -52,7 +55,7 @@ interface Operation {
 /** The operations that a take consists of. Both sides of a connection need the same. */
 function operationsOf(take: Take): readonly Operation[] {
   if (take.request === undefined) {
-    const amount = take.kind === "end" ? END : take.amount;
+    const amount = take.kind === "take" ? take.amount : take.unused ? UNUSED : END;
     return [{ take, amount, times: 1, id: take.id, wants: true }];
   }
   const { runs, back } = take.request;
@@ -110,7 +113,8 @@ export function readTakes(bytes: Uint8Array): readonly Take[] {
       takes.push({ ...key, request });
     } else {
       const own = { ...key, id: id[at] ?? "" };
-      takes.push(first < 0 ? { kind: "end", ...own } : { kind: "take", ...own, amount: first });
+      const end = { kind: "end", ...own, unused: first === UNUSED } as const;
+      takes.push(first < 0 ? end : { kind: "take", ...own, amount: first });
     }
     at = end;
   }
@@ -144,6 +148,8 @@ export function writeReplies(takes: readonly Take[], replies: readonly TakeReply
   const waitMs: number[] = [];
   const full: boolean[] = [];
   const granted: number[] = [];
+  const inFlight: number[] = [];
+  let adaptive = false;
   const leases: { readonly leased: number; readonly recall: boolean }[] = [];
   let once = true;
   for (const [at, take] of takes.entries()) {
@@ -157,6 +163,8 @@ export function writeReplies(takes: readonly Take[], replies: readonly TakeReply
       remaining.push(known.tokens);
       waitMs.push(known.waitMs);
       full.push(known.full);
+      inFlight.push(known.inFlight ?? 0);
+      if (take.limiter.slots?.adaptive !== undefined) adaptive = true;
       if (times !== 1) once = false;
     }
     if (take.request?.lease !== undefined) {
@@ -170,6 +178,7 @@ export function writeReplies(takes: readonly Take[], replies: readonly TakeReply
     leases,
     full: full.includes(true) ? full : [],
     granted: once ? [] : granted,
+    inFlight: adaptive ? inFlight : [],
   });
 }
 
@@ -190,7 +199,7 @@ export function readReplies(
   takes: readonly Take[],
   bytes: Uint8Array,
 ): readonly (TakeReply | undefined)[] {
-  const { outcome, remaining, waitMs, full, granted, leases } = decode(
+  const { outcome, remaining, waitMs, full, granted, leases, inFlight } = decode(
     "sluice.fleet.v1.TakeResponse",
     bytes,
   );
@@ -220,6 +229,7 @@ export function readReplies(
       full: full[last] ?? false,
       leased: lease?.leased ?? 0,
       recall: lease?.recall ?? false,
+      inFlight: inFlight[last],
     };
   });
 }

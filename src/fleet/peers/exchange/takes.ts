@@ -185,7 +185,8 @@ export class Takes {
   }
 }
 
-function slotAnswer({ granted, tokens, full }: Answer, { params, id }: OwnSlotTake): EngineAnswer {
+function slotAnswer(answer: Answer, { params, id }: OwnSlotTake): EngineAnswer {
+  const { granted, tokens, full, inFlight: current = params.max - tokens } = answer;
   const outcome = granted[0] === 1 ? "granted" : "refused";
-  return { outcome, remaining: tokens, current: params.max - tokens, waitMs: 0, id, full };
+  return { outcome, remaining: tokens, current, waitMs: 0, id, full };
 }

@@ -4,6 +4,9 @@
 import { type Chance, uuid } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Observer } from "../../observer.ts";
+import type { AdaptiveBounds } from "../../rules.ts";
+import type { Gradient } from "../adaptive/gradient.ts";
+import { AdaptiveLimits, type AdaptiveSummary } from "../adaptive-limits.ts";
 import {
   type EngineAnswer,
   fits,
@@ -44,6 +47,9 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
   readonly #table: KeyTable;
   readonly #pool = new SlotPool();
   readonly #answer = new ReusedAnswer();
+  readonly #maxKeys: number;
+  /** Undefined while the limit is not adaptive. */
+  #adaptive: AdaptiveLimits | undefined;
   #now = 0;
   #maxInflightMs = 0;
 
@@ -62,6 +68,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     this.#observer = observer;
     this.#hash = keyHash;
     this.#idHash = KeyHash.seeded(chance);
+    this.#maxKeys = maxKeys;
     this.#maxSlots = Math.max(MIN_SLOTS, 2 * maxKeys);
     this.#table = new KeyTable(SHAPE, maxKeys);
     this.#table.join(this);
@@ -90,7 +97,8 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
       slot = this.#pool.next(slot);
     }
     if (slot === NONE) sum = 0; // rounding may have left a fraction
-    return this.#report(fits(sum, want, params), sum, params, "");
+    const max = this.#limit(params);
+    return this.#report(fits(sum, want, max), sum, max, "");
   }
 
   take(value: string | undefined, want: number, params: SlotParams, now: number): EngineAnswer {
@@ -99,21 +107,30 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     this.#expire();
     const id = uuid(this.#chance);
     let sum = this.#pool.sum(this.#first);
-    if (!fits(sum, want, params) || !this.#hasSlot()) return this.#report(false, sum, params, id);
+    let max = this.#limit(params);
+    if (!fits(sum, want, max)) return this.#refuse(sum, max, params, id);
+    if (!this.#hasSlot()) return this.#report(false, sum, max, id);
     if (this.#where === "fresh" && !this.#table.insert(this.#lo, this.#hi, now)) {
       this.#observer.anomaly("keys_overflow");
       this.#answer.full = true;
       this.#open(undefined);
       this.#expire();
       sum = this.#pool.sum(this.#first);
-      if (!fits(sum, want, params)) return this.#report(false, sum, params, id);
+      max = this.#limit(params);
+      if (!fits(sum, want, max)) return this.#refuse(sum, max, params, id);
     } else if (this.#where === "fresh") this.#where = "row";
     const slot = this.#pool.take(want, this.#now, this.#first);
     if (this.#first === NONE) {
       this.#first = slot;
       this.#store();
     }
-    return this.#report(true, sum, params, this.#mark(id, slot));
+    if (params.adaptive !== undefined) this.#limitOf(params.adaptive).passed(sum + want, now);
+    return this.#report(true, sum, max, this.#mark(id, slot));
+  }
+
+  /** What the keys have learned; undefined where the limit is not adaptive, or no flow has asked. */
+  adaptive(now: number): AdaptiveSummary | undefined {
+    return this.#adaptive?.summary(now);
   }
 
   /** When the oldest slot of a key expires; Infinity for a key without slots. */
@@ -124,12 +141,22 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     return this.#pool.start(this.#first) + maxInflightMs;
   }
 
-  giveBack(value: string | undefined, _amount: number, id: string, params: SlotParams): boolean {
+  giveBack(
+    value: string | undefined,
+    _amount: number,
+    id: string,
+    params: SlotParams,
+    unused = false,
+  ): boolean {
     this.#begin(params, this.#clock.now());
     this.#open(value);
     const slot = this.#find(id);
     if (slot === NONE) return false;
     const late = this.#expired(slot);
+    if (this.#adaptive !== undefined && !unused) {
+      const [latency, tokens] = [this.#now - this.#pool.start(slot), this.#pool.tokens(slot)];
+      this.#adaptive.known(this.#lo, this.#hi)?.ended(latency, tokens, this.#now);
+    }
     this.#free(slot);
     return !late;
   }
@@ -199,7 +226,11 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
   /** Frees expired slots. Stored slot by slot, because the table may look at the row in between. */
   #expire(): void {
     if (this.#first === NONE || !this.#expired(this.#first)) return;
-    while (this.#first !== NONE && this.#expired(this.#first)) this.#free(this.#first);
+    const learning = this.#adaptive?.known(this.#lo, this.#hi);
+    while (this.#first !== NONE && this.#expired(this.#first)) {
+      learning?.expired(this.#pool.tokens(this.#first), this.#now);
+      this.#free(this.#first);
+    }
     if (this.#where === "row" && this.#first === NONE) this.#where = "fresh";
   }
 
@@ -231,12 +262,28 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     return slot;
   }
 
+  /** The most tokens in flight of the key at hand, now. */
+  #limit({ max, adaptive }: SlotParams): number {
+    if (adaptive === undefined) return max;
+    return this.#adaptive?.limit(this.#lo, this.#hi, adaptive, this.#now) ?? adaptive.start;
+  }
+
+  #limitOf(bounds: AdaptiveBounds): Gradient {
+    this.#adaptive ??= new AdaptiveLimits(this.#maxKeys);
+    return this.#adaptive.of(this.#lo, this.#hi, bounds, this.#now);
+  }
+
+  #refuse(sum: number, max: number, { adaptive }: SlotParams, id: string): EngineAnswer {
+    if (adaptive !== undefined) this.#limitOf(adaptive).refused(this.#now);
+    return this.#report(false, sum, max, id);
+  }
+
   /** `sum` is what was in flight before this request. */
-  #report(granted: boolean, sum: number, params: SlotParams, id: string): EngineAnswer {
+  #report(granted: boolean, sum: number, max: number, id: string): EngineAnswer {
     const answer = this.#answer;
     answer.outcome = granted ? "granted" : "refused";
     answer.current = sum;
-    answer.remaining = params.max - sum;
+    answer.remaining = max - sum;
     answer.waitMs = 0;
     answer.id = id;
     return answer;

@@ -5,6 +5,7 @@
 import type { FailureMode } from "#base/failure-mode.ts";
 import type { Configs, Kind } from "#circuit/plan.ts";
 import type { Message } from "../../language/field.ts";
+import type { AdaptiveLimit } from "../../language/flow.ts";
 import type { InPort, OutPort } from "../../language/ports.ts";
 import { groupsOf, type Selector } from "../../language/selector.ts";
 import { agentConfig } from "../agents/config.ts";
@@ -17,6 +18,7 @@ import {
   labelText,
   measured,
   type Owner,
+  sourceOf,
 } from "../draft.ts";
 
 /** Kinds of leaves that are configured by nothing but whose decisions they make. */
@@ -25,7 +27,7 @@ type PlainActuator = {
 }[Kind];
 
 interface LimiterComponent {
-  readonly in_ports: Readonly<Record<string, InPort | undefined>>;
+  readonly in_ports: Readonly<Record<string, InPort | undefined>> | undefined;
   readonly out_ports: Readonly<Record<string, OutPort | undefined>> | undefined;
   readonly selectors: readonly Selector[];
 }
@@ -36,6 +38,8 @@ export interface Limiter<C extends LimiterComponent> {
   readonly component: C;
   /** The language's table of the component. */
   readonly message: Message<C>;
+  /** Those of the component, where they are not as the document has them. */
+  readonly inPorts?: LimiterComponent["in_ports"];
   /** In-ports of the leaf, each with the signal that it reads inside the composite. */
   readonly ports: Readonly<Record<string, string>>;
   /** In-ports that have another name on the inside of the composite: outer to inner name. */
@@ -54,6 +58,18 @@ export const BUCKET_PORTS = {
   pass_through: "PASS_THROUGH",
 } as const;
 
+/** The in-ports of a component that counts slots, with its largest limit where the document connects none. */
+export function slotPorts(
+  ports: Readonly<Record<string, InPort | undefined>> | undefined,
+  adaptive: AdaptiveLimit | undefined,
+): LimiterComponent["in_ports"] {
+  if (adaptive === undefined || sourceOf(ports?.["max_concurrency"]) !== undefined) {
+    return ports ?? {};
+  }
+  const max = { special_value: undefined, value: adaptive.max };
+  return { ...ports, max_concurrency: { signal_name: undefined, constant_signal: max } };
+}
+
 export const CONCURRENCY_PORTS = {
   max_concurrency: "MAX_CONCURRENCY",
   pass_through: "PASS_THROUGH",
@@ -64,7 +80,10 @@ export function limiter<C extends LimiterComponent>(of: Limiter<C>, owner: Owner
   const { selectors, out_ports } = component;
   const innerName = (port: string) => renamed[port] ?? port;
   const in_ports = Object.fromEntries(
-    Object.entries(component.in_ports).map(([port, from]) => [innerName(port), from]),
+    Object.entries(of.inPorts ?? component.in_ports ?? {}).map(([port, from]) => [
+      innerName(port),
+      from,
+    ]),
   );
   return composite(kind, { in_ports, out_ports }, (id) => [
     measured("accepted", acceptQuery(of.counter, owner, id), "ACCEPT_PERCENTAGE"),

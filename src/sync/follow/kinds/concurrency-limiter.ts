@@ -1,6 +1,11 @@
 // Concurrency limiters, and the schedulers that count slots as they do, with their numbers, read from wrapper messages.
 
-import type { ConcurrencyLimiterRule, ConcurrencySchedulerRule } from "#flow/rules.ts";
+import { Fault } from "#base/fault.ts";
+import type {
+  AdaptiveBounds,
+  ConcurrencyLimiterRule,
+  ConcurrencySchedulerRule,
+} from "#flow/rules.ts";
 import type { Decoded } from "#wire/protobuf/message-types.ts";
 import { decode, millisecondsOf } from "#wire/protobuf/messages.ts";
 import { schedulerRule } from "./scheduler.ts";
@@ -20,6 +25,7 @@ const DECISION = "aperture.policy.sync.v1.ConcurrencyLimiterDecisionWrapper";
 
 const QUEUE_CONFIG = "aperture.policy.sync.v1.ConcurrencySchedulerWrapper";
 
+type StoredAdaptive = Decoded<"aperture.policy.language.v1.ConcurrencyLimiter.Parameters.Adaptive">;
 type SlotParameters = Decoded<"aperture.policy.language.v1.ConcurrencyLimiter.Parameters">;
 
 export const concurrencyLimiter: FollowedKind = {
@@ -74,7 +80,24 @@ function slotRule(
     limitByLabelKey: parameters.limitByLabelKey,
     maxInflightMs: millisecondsOf(parameters.maxInflightDuration),
     maxIdleMs: millisecondsOf(parameters.maxIdleTime),
+    ...adaptiveOf(parameters.adaptive ?? null),
   };
+}
+
+/** Start of an adaptive limit whose policy names none, as far as its bounds allow. */
+const ADAPTIVE_START = 20;
+
+/** @throws Fault INVALID_ARGUMENT for bounds that no limit can keep */
+function adaptiveOf(stored: StoredAdaptive | null): { readonly adaptive?: AdaptiveBounds } {
+  if (stored === null) return {};
+  const { min, max, tolerance } = stored;
+  const start = stored.start ?? Math.min(max, Math.max(min, ADAPTIVE_START));
+  if (!(min >= 1 && min <= start && start <= max && tolerance > 1)) {
+    const wanted = "1 <= min <= start <= max and tolerance > 1";
+    const got = `min ${min}, start ${start}, max ${max}, tolerance ${tolerance}`;
+    throw new Fault("INVALID_ARGUMENT", `adaptive: wanted ${wanted}, got ${got}`);
+  }
+  return { adaptive: Object.freeze({ min, max, start, tolerance }) };
 }
 
 function slotNumbers(

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file sluice/fleet/v1/counters.proto.
  */
 export const file_sluice_fleet_v1_counters: GenFile = /*@__PURE__*/
-  fileDesc("Ch5zbHVpY2UvZmxlZXQvdjEvY291bnRlcnMucHJvdG8SD3NsdWljZS5mbGVldC52MSK2AQoHTGltaXRlchITCgtwb2xpY3lfbmFtZRgBIAEoCRIMCgRuYW1lGAIgASgJEhAKCGNhcGFjaXR5GAMgASgBEg4KBmFtb3VudBgEIAEoARITCgtpbnRlcnZhbF9tcxgFIAEoARISCgpjb250aW51b3VzGAYgASgIEg8KB2RlbGF5ZWQYByABKAgSEwoLbWF4X2lkbGVfbXMYCCABKAESFwoPbWF4X2luZmxpZ2h0X21zGAkgASgBItABCgtUYWtlUmVxdWVzdBIqCghsaW1pdGVycxgBIAMoCzIYLnNsdWljZS5mbGVldC52MS5MaW1pdGVyEg8KB2xpbWl0ZXIYAiADKA0SDgoGa2V5X2xvGAMgAygHEg4KBmtleV9oaRgEIAMoBxIOCgZhbW91bnQYBSADKAESCgoCaWQYByADKAkSDQoFdGltZXMYCCADKA0SCwoDb3dlGAkgAygIEiYKBmxlYXNlcxgKIAMoCzIWLnNsdWljZS5mbGVldC52MS5MZWFzZUoECAYQByKSAQoFTGVhc2USDQoFZmlyc3QYASABKA0SDQoFY291bnQYAiABKA0SDQoFYWdlbnQYAyABKAESDAoEdHVybhgEIAEoARIPCgd1bnNwZW50GAUgASgBEgwKBGtlZXAYBiABKAESDAoEd2lzaBgHIAEoARIMCgR1bml0GAggASgBEhMKC2R1cmF0aW9uX21zGAkgASgBIqkBCgxUYWtlUmVzcG9uc2USKQoHb3V0Y29tZRgBIAMoDjIYLnNsdWljZS5mbGVldC52MS5PdXRjb21lEhEKCXJlbWFpbmluZxgCIAMoARIPCgd3YWl0X21zGAMgAygBEgwKBGZ1bGwYBCADKAgSDwoHZ3JhbnRlZBgFIAMoDRIrCgZsZWFzZXMYBiADKAsyGy5zbHVpY2UuZmxlZXQudjEuTGVhc2VSZXBseSIsCgpMZWFzZVJlcGx5Eg4KBmxlYXNlZBgBIAEoARIOCgZyZWNhbGwYAiABKAgi9AEKDFN0b3JlUmVxdWVzdBIMCgRmcm9tGAEgASgJEg4KBm51bWJlchgCIAEoDRIpCgdwdXJwb3NlGAMgASgOMhguc2x1aWNlLmZsZWV0LnYxLlB1cnBvc2USDAoEbGFzdBgEIAEoCBIqCghsaW1pdGVycxgFIAMoCzIYLnNsdWljZS5mbGVldC52MS5MaW1pdGVyEg8KB2xpbWl0ZXIYBiADKA0SDgoGa2V5X2xvGAcgAygHEg4KBmtleV9oaRgIIAMoBxIRCglhdmFpbGFibGUYCSADKAESEQoJZmlsbGVkX21zGAogAygBEgoKAmlkGAsgAygJIg8KDVN0b3JlUmVzcG9uc2UqRgoHT3V0Y29tZRITCg9PVVRDT01FX1JFRlVTRUQQABITCg9PVVRDT01FX0dSQU5URUQQARIRCg1PVVRDT01FX1JFVFJZEAIqRQoHUHVycG9zZRIVChFQVVJQT1NFX0hBTkRfT1ZFUhAAEhAKDFBVUlBPU0VfQ09QWRABEhEKDVBVUlBPU0VfTEVBVkUQAjKXAQoIQ291bnRlcnMSQwoEVGFrZRIcLnNsdWljZS5mbGVldC52MS5UYWtlUmVxdWVzdBodLnNsdWljZS5mbGVldC52MS5UYWtlUmVzcG9uc2USRgoFU3RvcmUSHS5zbHVpY2UuZmxlZXQudjEuU3RvcmVSZXF1ZXN0Gh4uc2x1aWNlLmZsZWV0LnYxLlN0b3JlUmVzcG9uc2ViBnByb3RvMw");
+  fileDesc("Ch5zbHVpY2UvZmxlZXQvdjEvY291bnRlcnMucHJvdG8SD3NsdWljZS5mbGVldC52MSLpAQoHTGltaXRlchITCgtwb2xpY3lfbmFtZRgBIAEoCRIMCgRuYW1lGAIgASgJEhAKCGNhcGFjaXR5GAMgASgBEg4KBmFtb3VudBgEIAEoARITCgtpbnRlcnZhbF9tcxgFIAEoARISCgpjb250aW51b3VzGAYgASgIEg8KB2RlbGF5ZWQYByABKAgSEwoLbWF4X2lkbGVfbXMYCCABKAESFwoPbWF4X2luZmxpZ2h0X21zGAkgASgBEjEKCGFkYXB0aXZlGAogASgLMh8uc2x1aWNlLmZsZWV0LnYxLkFkYXB0aXZlQm91bmRzIj8KDkFkYXB0aXZlQm91bmRzEgsKA21pbhgBIAEoARINCgVzdGFydBgCIAEoARIRCgl0b2xlcmFuY2UYAyABKAEi0AEKC1Rha2VSZXF1ZXN0EioKCGxpbWl0ZXJzGAEgAygLMhguc2x1aWNlLmZsZWV0LnYxLkxpbWl0ZXISDwoHbGltaXRlchgCIAMoDRIOCgZrZXlfbG8YAyADKAcSDgoGa2V5X2hpGAQgAygHEg4KBmFtb3VudBgFIAMoARIKCgJpZBgHIAMoCRINCgV0aW1lcxgIIAMoDRILCgNvd2UYCSADKAgSJgoGbGVhc2VzGAogAygLMhYuc2x1aWNlLmZsZWV0LnYxLkxlYXNlSgQIBhAHIpIBCgVMZWFzZRINCgVmaXJzdBgBIAEoDRINCgVjb3VudBgCIAEoDRINCgVhZ2VudBgDIAEoARIMCgR0dXJuGAQgASgBEg8KB3Vuc3BlbnQYBSABKAESDAoEa2VlcBgGIAEoARIMCgR3aXNoGAcgASgBEgwKBHVuaXQYCCABKAESEwoLZHVyYXRpb25fbXMYCSABKAEivAEKDFRha2VSZXNwb25zZRIpCgdvdXRjb21lGAEgAygOMhguc2x1aWNlLmZsZWV0LnYxLk91dGNvbWUSEQoJcmVtYWluaW5nGAIgAygBEg8KB3dhaXRfbXMYAyADKAESDAoEZnVsbBgEIAMoCBIPCgdncmFudGVkGAUgAygNEisKBmxlYXNlcxgGIAMoCzIbLnNsdWljZS5mbGVldC52MS5MZWFzZVJlcGx5EhEKCWluX2ZsaWdodBgHIAMoASIsCgpMZWFzZVJlcGx5Eg4KBmxlYXNlZBgBIAEoARIOCgZyZWNhbGwYAiABKAgi9AEKDFN0b3JlUmVxdWVzdBIMCgRmcm9tGAEgASgJEg4KBm51bWJlchgCIAEoDRIpCgdwdXJwb3NlGAMgASgOMhguc2x1aWNlLmZsZWV0LnYxLlB1cnBvc2USDAoEbGFzdBgEIAEoCBIqCghsaW1pdGVycxgFIAMoCzIYLnNsdWljZS5mbGVldC52MS5MaW1pdGVyEg8KB2xpbWl0ZXIYBiADKA0SDgoGa2V5X2xvGAcgAygHEg4KBmtleV9oaRgIIAMoBxIRCglhdmFpbGFibGUYCSADKAESEQoJZmlsbGVkX21zGAogAygBEgoKAmlkGAsgAygJIg8KDVN0b3JlUmVzcG9uc2UqRgoHT3V0Y29tZRITCg9PVVRDT01FX1JFRlVTRUQQABITCg9PVVRDT01FX0dSQU5URUQQARIRCg1PVVRDT01FX1JFVFJZEAIqRQoHUHVycG9zZRIVChFQVVJQT1NFX0hBTkRfT1ZFUhAAEhAKDFBVUlBPU0VfQ09QWRABEhEKDVBVUlBPU0VfTEVBVkUQAjKXAQoIQ291bnRlcnMSQwoEVGFrZRIcLnNsdWljZS5mbGVldC52MS5UYWtlUmVxdWVzdBodLnNsdWljZS5mbGVldC52MS5UYWtlUmVzcG9uc2USRgoFU3RvcmUSHS5zbHVpY2UuZmxlZXQudjEuU3RvcmVSZXF1ZXN0Gh4uc2x1aWNlLmZsZWV0LnYxLlN0b3JlUmVzcG9uc2ViBnByb3RvMw");
 
 /**
  * A rate limiter, with the numbers by which its buckets are filled, or a concurrency limiter.
@@ -77,6 +77,13 @@ export type Limiter = Message<"sluice.fleet.v1.Limiter"> & {
    * @generated from field: double max_inflight_ms = 9;
    */
   maxInflightMs: number;
+
+  /**
+   * Of a concurrency limiter whose limit finds its own value, up to `capacity`; otherwise missing.
+   *
+   * @generated from field: sluice.fleet.v1.AdaptiveBounds adaptive = 10;
+   */
+  adaptive?: AdaptiveBounds | undefined;
 };
 
 /**
@@ -85,6 +92,35 @@ export type Limiter = Message<"sluice.fleet.v1.Limiter"> & {
  */
 export const LimiterSchema: GenMessage<Limiter> = /*@__PURE__*/
   messageDesc(file_sluice_fleet_v1_counters, 0);
+
+/**
+ * @generated from message sluice.fleet.v1.AdaptiveBounds
+ */
+export type AdaptiveBounds = Message<"sluice.fleet.v1.AdaptiveBounds"> & {
+  /**
+   * @generated from field: double min = 1;
+   */
+  min: number;
+
+  /**
+   * @generated from field: double start = 2;
+   */
+  start: number;
+
+  /**
+   * Ratio of latency to that without a queue beyond which the limit is cut.
+   *
+   * @generated from field: double tolerance = 3;
+   */
+  tolerance: number;
+};
+
+/**
+ * Describes the message sluice.fleet.v1.AdaptiveBounds.
+ * Use `create(AdaptiveBoundsSchema)` to create a new message.
+ */
+export const AdaptiveBoundsSchema: GenMessage<AdaptiveBounds> = /*@__PURE__*/
+  messageDesc(file_sluice_fleet_v1_counters, 1);
 
 /**
  * Element n of each list is about operation n.
@@ -119,7 +155,8 @@ export type TakeRequest = Message<"sluice.fleet.v1.TakeRequest"> & {
   keyHi: number[];
 
   /**
-   * Tokens to take if there are as many; negative: tokens to give back, or a slot to end.
+   * Tokens to take if there are as many; negative: tokens to give back, or a slot to end (-1), or one
+   * whose flow never ran (-2).
    *
    * @generated from field: repeated double amount = 5;
    */
@@ -160,7 +197,7 @@ export type TakeRequest = Message<"sluice.fleet.v1.TakeRequest"> & {
  * Use `create(TakeRequestSchema)` to create a new message.
  */
 export const TakeRequestSchema: GenMessage<TakeRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_fleet_v1_counters, 1);
+  messageDesc(file_sluice_fleet_v1_counters, 2);
 
 /**
  * Tokens of one bucket that the sender has leased, and those that it would like to lease.
@@ -236,7 +273,7 @@ export type Lease = Message<"sluice.fleet.v1.Lease"> & {
  * Use `create(LeaseSchema)` to create a new message.
  */
 export const LeaseSchema: GenMessage<Lease> = /*@__PURE__*/
-  messageDesc(file_sluice_fleet_v1_counters, 2);
+  messageDesc(file_sluice_fleet_v1_counters, 3);
 
 /**
  * Element n of each list is about operation n.
@@ -283,6 +320,13 @@ export type TakeResponse = Message<"sluice.fleet.v1.TakeResponse"> & {
    * @generated from field: repeated sluice.fleet.v1.LeaseReply leases = 6;
    */
   leases: LeaseReply[];
+
+  /**
+   * Tokens in flight before, of slots. Missing where no limit is adaptive: then it follows from `remaining`.
+   *
+   * @generated from field: repeated double in_flight = 7;
+   */
+  inFlight: number[];
 };
 
 /**
@@ -290,7 +334,7 @@ export type TakeResponse = Message<"sluice.fleet.v1.TakeResponse"> & {
  * Use `create(TakeResponseSchema)` to create a new message.
  */
 export const TakeResponseSchema: GenMessage<TakeResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_fleet_v1_counters, 3);
+  messageDesc(file_sluice_fleet_v1_counters, 4);
 
 /**
  * @generated from message sluice.fleet.v1.LeaseReply
@@ -316,7 +360,7 @@ export type LeaseReply = Message<"sluice.fleet.v1.LeaseReply"> & {
  * Use `create(LeaseReplySchema)` to create a new message.
  */
 export const LeaseReplySchema: GenMessage<LeaseReply> = /*@__PURE__*/
-  messageDesc(file_sluice_fleet_v1_counters, 4);
+  messageDesc(file_sluice_fleet_v1_counters, 5);
 
 /**
  * Element n of the lists from `limiter` on is about bucket n.
@@ -398,7 +442,7 @@ export type StoreRequest = Message<"sluice.fleet.v1.StoreRequest"> & {
  * Use `create(StoreRequestSchema)` to create a new message.
  */
 export const StoreRequestSchema: GenMessage<StoreRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_fleet_v1_counters, 5);
+  messageDesc(file_sluice_fleet_v1_counters, 6);
 
 /**
  * @generated from message sluice.fleet.v1.StoreResponse
@@ -411,7 +455,7 @@ export type StoreResponse = Message<"sluice.fleet.v1.StoreResponse"> & {
  * Use `create(StoreResponseSchema)` to create a new message.
  */
 export const StoreResponseSchema: GenMessage<StoreResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_fleet_v1_counters, 6);
+  messageDesc(file_sluice_fleet_v1_counters, 7);
 
 /**
  * @generated from enum sluice.fleet.v1.Outcome
