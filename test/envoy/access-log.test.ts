@@ -78,6 +78,11 @@ test("a slot returns however its request ends", async (t) => {
   await freed("no decision");
   assert.ok(!service.arrived.has("cancelled") && !service.arrived.has("too late"));
   assert.deepEqual(await slots(), { returned });
+
+  // Envoy's streams are open, and do not keep the agent from ending.
+  child.kill("SIGTERM");
+  assert.equal(await child.ended, 0);
+  assert.doesNotMatch(child.out() + child.err(), /grace time/);
 });
 
 test("slots return soon after the responses: how soon is printed", async (t) => {
