@@ -16,7 +16,7 @@ import {
   service,
   slice,
 } from "../kit/kube/fake-cluster.ts";
-import { leads, listening, startSluice } from "../kit/servers/sluice.ts";
+import { leads, listening, standsBy, startSluice } from "../kit/servers/sluice.ts";
 import { call } from "../kit/sluice/check.ts";
 import { until } from "../kit/until.ts";
 
@@ -142,6 +142,14 @@ test("what is known stays while the API server, the controllers or etcd are away
     return (await checked(restarted, "192.0.2.1", OWN)).destination === IN_A;
   });
   const successor = await controllerOf(t, etcd, cluster);
+  const standby = startSluice(t, "controller", etcd.endpoints, ["--policies", folderOf(t)], {
+    SERVICE_DISCOVERY_KUBERNETES_ENABLED: "true",
+    SERVER_ADMINISTRATION_INSECURE: "true",
+  });
+  await standsBy(standby);
+  const refused = await call(standby.address(), "GET", "/v1/discovery/entities");
+  assert.equal(refused.status, 503, refused.body);
+  assert.match(refused.body, /the controller that leads discovers/);
   await until("the API server is away from it, too", () =>
     degraded(successor.address(), "discovery"),
   );

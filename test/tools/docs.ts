@@ -149,15 +149,17 @@ function routesPage(): string {
         ...controllerRoutes(fleet),
         ...scalePointRoutes(undefined),
         policyWebhook({ compile: never, namespace: "", clock }),
+        ...entityRoutes(NO_ENTITIES),
       ]),
     ),
-    "`POST /validate/policy` is there with `policies.cr_watcher.enabled`.",
+    "`POST /validate/policy` is there with `policies.cr_watcher.enabled`. Those of discovered entities are there with `service_discovery.kubernetes.enabled` of the controller; one that stands by answers 503.",
     table(
       GRPC_HEAD,
       grpc([
         policyGrpcService(policies),
         controllerGrpcService(fleet, policies),
         scalePointGrpcService(undefined),
+        entityGrpcService(NO_ENTITIES),
         new Connections().service,
       ]),
     ),
