@@ -1,11 +1,11 @@
-// The application of the tests with living pods: answers every request with the name of its pod, on loopback, and finishes
-// what it has begun when it is told to end.
+// The application of the tests with living pods: answers every request with the name of its pod, and finishes what it has
+// begun when it is told to end. The kubelet probes it on its own port.
 
 import { createServer } from "node:http";
 import { env } from "node:process";
 
 const server = createServer((_request, response) => response.end(`${env["POD"]}\n`));
-server.listen(9_000, "127.0.0.1");
+server.listen(9_000);
 process.once("SIGTERM", () => {
   server.close();
   server.closeIdleConnections();

@@ -9,10 +9,12 @@ import { namespaceOf } from "../../../kit/kube/control-plane.ts";
 import { chartPath, helm } from "../../../kit/kube/helm.ts";
 import { type LivingCluster, startLivingCluster } from "../../../kit/kube/kubelet/cluster.ts";
 import { nodeImage } from "../../../kit/kube/kubelet/container/images.ts";
+import { until } from "../../../kit/until.ts";
 
 export const DEPLOYMENT = { apiVersion: "apps/v1", kind: "Deployment" };
-export const POLICY = { apiVersion: "fluxninja.com/v1alpha1", kind: "Policy" };
+const POLICY = { apiVersion: "fluxninja.com/v1alpha1", kind: "Policy" };
 export const HOME = "sluice";
+const ENVOY_PORT = 10_000;
 
 /** A cluster with Sluice, as its chart installs it for a trial, and with an Envoy before each application. */
 export async function startInstalled(test: Ending): Promise<LivingCluster> {
@@ -41,7 +43,7 @@ export async function startInstalled(test: Ending): Promise<LivingCluster> {
 }
 
 /** Each user may send as many requests as this, and the bucket is as good as never refilled. */
-export function policyOf(requests: number): object {
+function policyOf(requests: number): object {
   return {
     ...POLICY,
     metadata: { name: "per-user" },
@@ -69,11 +71,38 @@ export function policyOf(requests: number): object {
   };
 }
 
+/** Applies a policy and waits until a controller runs it. */
+export async function applyPolicy(client: KubeClient, requests: number): Promise<void> {
+  await client.apply([policyOf(requests)], HOME);
+  const ref = { ...POLICY, name: "per-user", namespace: HOME };
+  await client.wait(
+    ref,
+    "the policy runs",
+    ({ metadata, status }) =>
+      status?.observedGeneration === metadata.generation && status?.status === "uploaded",
+  );
+}
+
+/** The pods of a shop, each as users would reach it without the Service. */
+export async function podsOf(
+  client: KubeClient,
+  { namespace }: Shop,
+): Promise<readonly (Front & { readonly object: KubeObject })[]> {
+  const pods = await client.list({ apiVersion: "v1", kind: "Pod", namespace }, "app=shop");
+  return pods.map((object) => ({ host: object["status"]?.podIP, port: ENVOY_PORT, object }));
+}
+
 export interface Shop {
   readonly namespace: string;
   readonly deployment: { readonly name: string; readonly namespace: string } & typeof DEPLOYMENT;
-  /** Address of the Service. */
-  readonly address: string;
+  /** The Service. */
+  readonly front: Front;
+}
+
+/** Where users connect. */
+export interface Front {
+  readonly host: string;
+  readonly port: number;
 }
 
 /** Makes a labelled namespace with a Deployment of the application and a Service that points at Envoy; waits until all pods are ready. */
@@ -86,6 +115,7 @@ export async function openShop(test: Ending, client: KubeClient, replicas: numbe
     image: "registry.example.com/shop:1",
     env: [{ name: "POD", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } }],
     ports: [{ containerPort: 9_000 }],
+    readinessProbe: { httpGet: { port: 9_000 }, periodSeconds: 2 },
   };
   const [, service] = await client.apply(
     [
@@ -106,14 +136,14 @@ export async function openShop(test: Ending, client: KubeClient, replicas: numbe
         apiVersion: "v1",
         kind: "Service",
         metadata: { name },
-        spec: { selector: labels, ports: [{ name: "http", port: 80, targetPort: 10_000 }] },
+        spec: { selector: labels, ports: [{ name: "http", port: 80, targetPort: ENVOY_PORT }] },
       },
     ],
     namespace,
   );
   const deployment = { ...DEPLOYMENT, name, namespace };
   await client.wait(deployment, "the shop is ready", isRolledOut);
-  return { namespace, deployment, address: service?.["spec"].clusterIP };
+  return { namespace, deployment, front: { host: service?.["spec"].clusterIP, port: 80 } };
 }
 
 /** Whether every replica is of the latest template and ready, and no other is left. */
@@ -126,23 +156,59 @@ export function isRolledOut({ metadata, spec, status }: KubeObject): boolean {
   );
 }
 
-/** Sends one request of a user over a connection of its own, and resolves with the status and the pod that answered. */
-export function send(
-  { address }: Shop,
-  user: string,
-): Promise<{ readonly status: number; readonly body: string }> {
+export interface Answer {
+  readonly status: number;
+  /** What the application answers is the name of its pod. */
+  readonly body: string;
+  /** Time until the answer was there. */
+  readonly ms: number;
+}
+
+/** Sends one request of a user over a connection of its own. */
+export function send({ host, port }: Front, user: string): Promise<Answer> {
   const agent = new Agent({ keepAlive: false });
+  const started = performance.now();
   return new Promise((resolve, reject) => {
-    const sent = request({ host: address, path: "/", headers: { "x-user": user }, agent });
+    const sent = request({ host, port, path: "/", headers: { "x-user": user }, agent });
     sent.on("response", (response) => {
       let body = "";
       response.setEncoding("utf8").on("data", (text: string) => {
         body += text;
       });
       response.on("error", reject);
-      response.on("end", () => resolve({ status: response.statusCode ?? 0, body: body.trim() }));
+      response.on("end", () =>
+        resolve({
+          status: response.statusCode ?? 0,
+          body: body.trim(),
+          ms: performance.now() - started,
+        }),
+      );
     });
     sent.on("error", reject);
     sent.end();
   });
+}
+
+let users = 0;
+
+/** The statuses of some requests of a user who has sent none before. */
+export async function sendAsNew(front: Front, requests: number): Promise<readonly Answer[]> {
+  const user = `new-${users++}`;
+  const answers: Answer[] = [];
+  for (let at = 0; at < requests; at++) answers.push(await send(front, user));
+  return answers;
+}
+
+/** Waits until a new user may send exactly as many requests as this, and resolves with the answers to that user. */
+export async function inForce(front: Front, requests: number): Promise<readonly Answer[]> {
+  let answers: readonly Answer[] = [];
+  await until(`a policy of ${requests} is in force at ${front.host}`, async () => {
+    // A Service has its endpoints a moment after its pods are ready.
+    answers = await sendAsNew(front, requests + 1).catch(() => []);
+    return (
+      answers.filter(({ status }) => status === 200).length === requests &&
+      answers.at(-1)?.status === 429
+    );
+  });
+  return answers;
 }
