@@ -11,8 +11,8 @@ export interface Counts {
   readonly lost: readonly string[];
   /** How often a check took longer than Envoy waits for one, so that the user tried again. */
   readonly late: number;
-  /** The most requests of one user that were admitted. */
-  readonly most: number;
+  /** The admitted requests of the user who got most: when, and by which pod. */
+  readonly most: readonly string[];
 }
 
 /** Envoy answers 503 where the agent has not decided within this time; sooner, where it cannot be asked. */
@@ -25,7 +25,7 @@ const PAUSE_MS = 40;
 
 export class Load {
   readonly #front: Front;
-  readonly #admitted = new Map<string, number>();
+  readonly #admitted = new Map<string, string[]>();
   readonly #lost: string[] = [];
   readonly #stopping = new AbortController();
   #sent = 0;
@@ -46,7 +46,7 @@ export class Load {
         const isLate = status === 503 && body === "" && ms >= CHECK_MS;
         if (isLate && tries < MAX_TRIES) this.#late++;
         else {
-          if (status === 200) this.#admitted.set(user, (this.#admitted.get(user) ?? 0) + 1);
+          if (status === 200) this.#admit(user, `${user} ${began} ${body}`);
           else if (status === 429) this.#refused++;
           else this.#lost.push(`${began}: ${status} after ${ms} ms: ${body}`);
           break;
@@ -56,6 +56,12 @@ export class Load {
       this.#lost.push(`${began}: ${error}`);
     }
     this.#sent++;
+  }
+
+  #admit(user: string, what: string): void {
+    const known = this.#admitted.get(user);
+    if (known === undefined) this.#admitted.set(user, [what]);
+    else known.push(what);
   }
 
   /** Sends requests of ever new users until `stop`. */
@@ -84,11 +90,11 @@ export class Load {
     const admitted = [...this.#admitted.values()];
     return {
       sent: this.#sent,
-      admitted: admitted.reduce((sum, each) => sum + each, 0),
+      admitted: admitted.reduce((sum, { length }) => sum + length, 0),
       refused: this.#refused,
       lost: this.#lost,
       late: this.#late,
-      most: Math.max(0, ...admitted),
+      most: admitted.reduce((one, other) => (other.length > one.length ? other : one), []),
     };
   }
 }
