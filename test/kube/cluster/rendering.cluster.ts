@@ -65,6 +65,9 @@ test("probes ask for routes that Sluice has", async () => {
   for (const each of (await everything()).flatMap(workloads)) {
     const [{ image, startupProbe, readinessProbe, livenessProbe, ports }] = podOf(each).containers;
     if (!image.startsWith("sluice:")) continue;
+    // A process that waits for etcd is alive and not ready; it must not be started again for that.
+    if (startupProbe?.httpGet !== undefined)
+      assert.match(startupProbe.httpGet.path, /liveness$/, each.metadata.name);
     for (const probe of [startupProbe, readinessProbe, livenessProbe]) {
       if (probe === undefined) continue;
       asked++;

@@ -89,9 +89,10 @@ topologySpreadConstraints:
 {{/*
 Start-up, readiness and liveness, for below a container. Takes tls (of the main port) and clientCertificates: whether
 the port accepts only clients with one, which the kubelet has not; then probes only see whether it accepts connections.
+A process has started when it is alive: one that waits for etcd is not ready, and to start it again would not help.
 */}}
 {{- define "sluice.probes" -}}
-{{- range $name, $path := dict "startupProbe" "readiness" "readinessProbe" "readiness" "livenessProbe" "liveness" }}
+{{- range $name, $path := dict "startupProbe" "liveness" "readinessProbe" "readiness" "livenessProbe" "liveness" }}
 {{ $name }}:
   {{- if $.clientCertificates }}
   tcpSocket:
