@@ -20,11 +20,11 @@ const NO_REQUEST: Omit<HttpRequest, "body"> = {
   headers: {},
 };
 
-async function webhook(t: TestContext) {
+async function webhook(t: TestContext, settings: Readonly<Record<string, string>> = {}) {
   const cluster = await fakePolicies(t);
   const { address } = await standalone(t, {
     policies: {},
-    controller: { SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED: "true" },
+    controller: { SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED: "true", ...settings },
     variables: cluster.variables,
   });
   const post = (body: unknown, type = "application/json") =>
@@ -84,6 +84,23 @@ test("what policy check warns of is an admission warning", async (t) => {
   const { allowed, warnings } = await judge({ operation: "CREATE", object });
   assert.equal(allowed, true);
   assert.match(warnings[0], /^spec\.circuit\.components\[0\].*denied_response_status_code: /);
+});
+
+test("a policy that scales is warned of where the controllers do not scale", async (t) => {
+  const selector = { namespace: "shop", api_version: "apps/v1", kind: "Deployment", name: "api" };
+  const pod_scaler = {
+    in_ports: { replicas: { constant_signal: { value: 3 } } },
+    kubernetes_object_selector: { agent_group: "default", ...selector },
+  };
+  const circuit = { evaluation_interval: "1s", components: [{ auto_scale: { pod_scaler } }] };
+  const object = policy({ circuit });
+  const review = { operation: "CREATE", object };
+  const warned = await (await webhook(t)).judge(review);
+  assert.equal(warned.allowed, true);
+  assert.equal(warned.warnings.length, 1);
+  assert.match(warned.warnings[0], /kubernetes_object_selector: .*auto_scale\.kubernetes\.enabled/);
+  const scaling = { SVC_CONTROLLER_AUTO_SCALE_KUBERNETES_ENABLED: "true" };
+  assert.equal((await (await webhook(t, scaling)).judge(review)).warnings, undefined);
 });
 
 test("another namespace and another kind are refused by name", async (t) => {

@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import { decode } from "#wire/protobuf/messages.ts";
+import { grpcClient } from "../../kit/clients/grpc.ts";
 import { runCommand } from "../../kit/command.ts";
 import { accessTo } from "../../kit/kube/fake-api.ts";
 import { type FakeScales, fakeScales } from "../../kit/kube/fake-scales.ts";
@@ -87,6 +89,18 @@ test("what can be scaled is listed by the routes and the command", async (t) => 
       { api_version: "apps/v1", kind: "Deployment", namespace: "shop", name: "api" },
     ],
   });
+  const grpc = grpcClient(t, address);
+  const own = "aperture.autoscale.kubernetes.controlpoints.v1.AutoScaleKubernetesControlPoints";
+  const points = await grpc.unary(`/${own}Service/GetControlPoints`, Buffer.alloc(0));
+  assert.deepEqual(
+    decode(own, points.message ?? Buffer.alloc(0)).autoScaleKubernetesControlPoints,
+    [{ apiVersion: "apps/v1", kind: "Deployment", namespace: "shop", name: "api" }],
+  );
+  const all = await grpc.unary(
+    "/aperture.cmd.v1.Controller/ListAutoScaleControlPoints",
+    Buffer.alloc(0),
+  );
+  assert.match(String(all.message), /apps\/v1.*Deployment.*shop.*api/s);
   const { code, out } = await runCommand(["agents", "--auto-scale", "--controller", address]);
   assert.equal(code, 0);
   assert.deepEqual(
