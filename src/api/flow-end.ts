@@ -22,9 +22,11 @@ function flowEnd(
   { controlPoint, refs, ...end }: FlowEndRequest,
 ): FlowEndReply | Promise<FlowEndReply> {
   requireControlPoint(controlPoint);
-  requireCost(end);
+  requireCost(end.cost);
   flowController.observer.ended(controlPoint);
-  const settled = end.reservationId === "" ? undefined : flowController.settle(end);
+  const named = end.reservationId !== "";
+  // A flow whose check reserved nothing was charged its estimate, whatever its caller says now.
+  const settled = named || end.cost !== undefined ? flowController.settle(end) : undefined;
   const ended = flowController.end(refs);
   const reply = (returns: readonly SlotReturn[]): FlowEndReply => ({
     slots: refs.map((ref, at) => ({ ref, returned: false, error: "", ...returns[at] })),
@@ -37,18 +39,8 @@ function flowEnd(
 }
 
 /** A cost that nobody can mean settles nothing: its caller is told. */
-function requireCost({
-  reservationId,
-  cost,
-}: Pick<FlowEndRequest, "reservationId" | "cost">): void {
-  if (cost === undefined) return;
-  if (reservationId === "") {
-    throw new Fault(
-      "INVALID_ARGUMENT",
-      "cost: wanted the reservation_id that it settles, got none",
-    );
-  }
-  if (cost >= 0 && cost <= MAX_LABEL_NUMBER) return;
+function requireCost(cost: number | undefined): void {
+  if (cost === undefined || (cost >= 0 && cost <= MAX_LABEL_NUMBER)) return;
   throw new Fault(
     "INVALID_ARGUMENT",
     `cost: wanted a number from 0 to ${MAX_LABEL_NUMBER}, got ${cost}`,

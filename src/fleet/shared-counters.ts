@@ -114,6 +114,7 @@ function metricsOf(engine: string, opened: OpenedEngine): MetricSource {
         for (const result of ["granted", "refused", "asked", "own"] as const)
           to.number("sluice_counter_takes_total", [engine, result], leases[result]);
         to.number("sluice_counter_followed_keys", [engine], leases.keys);
+        if (leases.lost > 0) to.number("sluice_counter_lost_debts_total", [engine], leases.lost);
       }
       if (slotEnds !== undefined) {
         for (const result of ["kept", "dropped"] as const)

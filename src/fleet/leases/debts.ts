@@ -1,59 +1,74 @@
-// Tokens that flows turned out to have cost beyond what they took. The home is told, and told again while it is away: a
-// debt that got lost would admit more than the limit.
+// Costs above the estimate that the home of a bucket has not confirmed yet. The home is told again until it answers: a debt
+// that got lost would admit more than the limit.
 
-import type { Clock } from "#base/clock.ts";
 import type { BucketHome } from "#flow/counters/bucket-home.ts";
+import type { LeaseAgent } from "./lease-agent.ts";
 
 /** Pause before debts that did not reach the home are reported again, ms. */
 const AGAIN_MS = 1_000;
 
-/** Keys with debts that wait for a home that is away. Those of further keys are forgotten: they may admit more. */
+/** Keys with debts that wait for a home that is away. Those of further keys are lost, and counted. */
 const MAX_KEYS = 10_000;
 
 export class Debts {
-  readonly #clock: Clock;
+  readonly #agent: LeaseAgent;
   readonly #home: BucketHome;
-  /** Tokens by key that the home does not know of. */
+  /** Tokens by key that wait for the next report. */
   readonly #unpaid = new Map<string | undefined, number>();
+  /** Number of reports of what was unpaid. */
+  #reports = 0;
   #stop: (() => void) | undefined;
   #closed = false;
 
-  constructor(clock: Clock, home: BucketHome) {
-    this.#clock = clock;
+  constructor(agent: LeaseAgent, home: BucketHome) {
+    this.#agent = agent;
     this.#home = home;
   }
 
   charge(value: string | undefined, amount: number): void {
+    let waitsSince: number | undefined;
+    const keep = () => {
+      if (this.#keep(value, amount)) waitsSince = this.#reports;
+    };
     const asked = this.#home.ask(
       value,
       { runs: [{ want: amount, times: 1 }], back: 0, overdraft: "owe", lease: undefined },
-      this.#clock.now(),
+      this.#agent.clock.now(),
       (reply) => {
-        if (reply === undefined) this.#keep(value, amount);
+        if (reply === undefined) keep();
       },
-      // It has arrived after all.
-      () => this.#forgive(value, amount),
+      // It has arrived after all. Once it was reported again it is charged twice, which admits less.
+      () => {
+        if (waitsSince === this.#reports) this.#forgive(value, amount);
+      },
     );
-    if (!asked) this.#keep(value, amount);
+    if (!asked) keep();
   }
 
   /** Debts that have not reached the home are lost. */
   close(): void {
     this.#closed = true;
     this.#stop?.();
+    for (const tokens of this.#unpaid.values()) this.#agent.counts.lost += tokens;
     this.#unpaid.clear();
   }
 
-  #keep(value: string | undefined, amount: number): void {
+  /** False when there is no room. */
+  #keep(value: string | undefined, amount: number): boolean {
     const before = this.#unpaid.get(value);
-    if (this.#closed || (before === undefined && this.#unpaid.size >= MAX_KEYS)) return;
+    if (this.#closed || (before === undefined && this.#unpaid.size >= MAX_KEYS)) {
+      this.#agent.counts.lost += amount;
+      return false;
+    }
     this.#unpaid.set(value, (before ?? 0) + amount);
-    this.#stop ??= this.#clock.alarm(AGAIN_MS, () => {
+    this.#stop ??= this.#agent.clock.alarm(AGAIN_MS, () => {
       this.#stop = undefined;
+      this.#reports += 1;
       const unpaid = [...this.#unpaid];
       this.#unpaid.clear();
       for (const [key, tokens] of unpaid) this.charge(key, tokens);
     });
+    return true;
   }
 
   #forgive(value: string | undefined, amount: number): void {

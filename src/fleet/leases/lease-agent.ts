@@ -26,6 +26,8 @@ export interface LeaseCounts {
   own: number;
   /** Keys that are followed now. */
   keys: number;
+  /** Tokens that flows cost beyond their estimates, and that the home will never hear of. */
+  lost: number;
 }
 
 /** Agents are told apart by a random number below it: the most that `randomInt` draws from. */
@@ -35,7 +37,7 @@ export class LeaseAgent {
   readonly id: number;
   readonly clock: Clock;
   readonly settings: LeaseSettings;
-  readonly counts: LeaseCounts = { granted: 0, refused: 0, asked: 0, own: 0, keys: 0 };
+  readonly counts: LeaseCounts = { granted: 0, refused: 0, asked: 0, own: 0, keys: 0, lost: 0 };
   #turn = 0;
 
   /** `id` is a random integer, as large as a double holds exactly. */

@@ -18,7 +18,7 @@ export class SharedBuckets implements SharedBucketEngine {
 
   constructor(agent: LeaseAgent, home: BucketHome) {
     this.#home = home;
-    this.#debts = new Debts(agent.clock, home);
+    this.#debts = new Debts(agent, home);
     this.#leased = new LeasedBuckets(agent, home);
     this.#lazy = new LazyBuckets(agent, home);
   }

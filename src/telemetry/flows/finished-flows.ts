@@ -62,6 +62,7 @@ export class FinishedFlows implements MetricSource {
   readonly #settle: ((end: FlowEnd) => boolean) | undefined;
   readonly #entry = new LoggedEntry();
   readonly #slots = { returned: 0, unknown: 0 };
+  readonly #settlements = { settled: 0, unknown: 0 };
   #badNumbers = 0;
 
   /** `workloads` learns how long the service needed, and `settle` what the flow cost. */
@@ -151,7 +152,8 @@ export class FinishedFlows implements MetricSource {
     const known = cost !== undefined && cost >= 0 && cost <= MAX_LABEL_NUMBER;
     if (cost !== undefined && !known) bad();
     const status = Number(report.statusCode) || 0;
-    this.#settle?.({ reservationId, cost: known ? cost : undefined, status });
+    const end = { reservationId, cost: known ? cost : undefined, status };
+    this.#settlements[this.#settle?.(end) ? "settled" : "unknown"]++;
   }
 
   #return(slots: readonly SlotRef[], latencyMs: number | undefined): void {
@@ -171,6 +173,8 @@ export class FinishedFlows implements MetricSource {
     }
     for (const [result, count] of Object.entries(this.#slots))
       if (count > 0) to.number("sluice_reported_slots_total", [result], count);
+    for (const [result, count] of Object.entries(this.#settlements))
+      if (count > 0) to.number("sluice_reported_settlements_total", [result], count);
     if (this.#badNumbers > 0) to.number("sluice_bad_measurements_total", [], this.#badNumbers);
   }
 }

@@ -205,10 +205,10 @@ export class CheckResponseWriter {
   }
 }
 
-/** What became of the ends of a flow. */
+/** The results of the end of a flow. */
 export interface FlowEndReply {
   readonly slots: readonly ReturnStatus[];
-  /** Whether the call settled the reservation; undefined where it named none. */
+  /** Whether the call settled a reservation; undefined where it has neither one nor a cost. */
   readonly settled: boolean | undefined;
 }
 

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Debts } from "#fleet/leases/debts.ts";
+import { LeaseAgent } from "#fleet/leases/lease-agent.ts";
 import type { BucketHome, BucketReply } from "#flow/counters/bucket-home.ts";
 import { fakeClock } from "../../kit/clock.ts";
 
@@ -30,7 +31,9 @@ function benchOf() {
     },
   };
   const told = () => asked.splice(0).map(({ value, tokens }) => [value, tokens]);
-  return { clock, home, asked, told, debts: new Debts(clock, home) };
+  const settings = { enabled: true, duration: 1_000, max_keys: 1_000 };
+  const agent = new LeaseAgent(1, clock, settings);
+  return { clock, home, asked, told, counts: agent.counts, debts: new Debts(agent, home) };
 }
 
 test("a debt that the home knows of is not reported again", () => {
@@ -72,17 +75,37 @@ test("a debt that arrived although its answer was late is not charged twice", ()
   assert.deepEqual(told(), [["a", 3]]);
 });
 
-test("debts of 10 000 keys wait, and none after the end", () => {
-  const { clock, home, debts, told } = benchOf();
+test("a late answer forgives nothing that was reported again meanwhile, nor newer debts of its key", () => {
+  const { clock, debts, asked, told } = benchOf();
+  debts.charge("a", 5);
+  const [first] = asked;
+  first?.answered(undefined);
+  told();
+  clock.advance(1_000);
+  const [again] = asked;
+  assert.deepEqual(told(), [["a", 5]]);
+  debts.charge("a", 3);
+  asked[0]?.answered(undefined);
+  told();
+  first?.late(REPLY);
+  again?.answered(REPLY);
+  clock.advance(1_000);
+  assert.deepEqual(told(), [["a", 3]]);
+});
+
+test("debts of 10 000 keys wait, and none after the end; those that are lost are counted", () => {
+  const { clock, home, debts, counts, told } = benchOf();
   home.away = true;
   for (let key = 0; key < 10_001; key++) debts.charge(String(key), 1);
   home.away = false;
   clock.advance(1_000);
   assert.equal(told().length, 10_000);
+  assert.equal(counts.lost, 1);
   home.away = true;
-  debts.charge("a", 1);
+  debts.charge("a", 2);
   debts.close();
-  debts.charge("b", 1);
+  debts.charge("b", 4);
+  assert.equal(counts.lost, 7);
   home.away = false;
   clock.advance(10_000);
   assert.deepEqual(told(), []);

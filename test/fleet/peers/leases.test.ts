@@ -59,7 +59,7 @@ test("without leases each flow is counted before it passes", async (t) => {
   assert.equal(await other.admits("ann", 20, STEADY), 20);
   assert.deepEqual(
     { ...other.leases.counts },
-    { granted: 0, refused: 0, asked: 20, own: 0, keys: 0 },
+    { granted: 0, refused: 0, asked: 20, own: 0, keys: 0, lost: 0 },
   );
   assert.equal(network.calls.Take, 20);
 });
@@ -70,7 +70,7 @@ test("an agent that is alone counts in process, and asks nobody", async (t) => {
   assert.equal(await alone.admits("ann", 120, STEADY), CAPACITY);
   assert.deepEqual(
     { ...alone.leases.counts },
-    { granted: 0, refused: 0, asked: 0, own: 120, keys: 0 },
+    { granted: 0, refused: 0, asked: 0, own: 120, keys: 0, lost: 0 },
   );
   assert.deepEqual(network.calls, { Take: 0, Store: 0 });
 });

@@ -164,7 +164,7 @@ export function benchOf(redis: VirtualRedis, enabled = false): RedisBench {
     },
     async charge(value, amount, params: BucketParams) {
       buckets.adopt(params);
-      new Debts(clock, home).charge(value, amount);
+      new Debts(agent, home).charge(value, amount);
       await answered(buckets.take(value, 0, params, clock.now()));
     },
     async abandon(value, want, params) {

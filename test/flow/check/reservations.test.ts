@@ -5,13 +5,15 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
-import { Pending, type Verdict } from "#flow/flow.ts";
+import { Reservations } from "#flow/check/reservations.ts";
+import { NO_DETAIL, Pending, type Verdict } from "#flow/flow.ts";
 import { createFlowController } from "#flow/flow-controller.ts";
+import type { SettlingLimiter } from "#flow/limit/stage-member.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type { LimiterNumbers, LimiterRule, SettlementRule } from "#flow/rules.ts";
 import { fakeClock } from "../../kit/clock.ts";
-import { flowOf } from "../../kit/sluice/flow.ts";
+import { componentOf, decisionOf, flowOf } from "../../kit/sluice/flow.ts";
 import { concurrency, concurrencyRule, rate, rateRule } from "../limit/setup.ts";
 import { quota, quotaRule, schedulerRule } from "../schedule/kit.ts";
 
@@ -246,10 +248,29 @@ describe("settlement", () => {
     assert.equal(one.reservationId, "");
     assert.deepEqual(agent.anomalies, ["reservations_full"]);
     assert.equal(new Set(flows.map(({ reservationId }) => reservationId)).size, 50_000);
-    // They end in several turns, and nothing is left.
     agent.clock.advance(10_000);
-    agent.clock.advance(1);
     assert.equal(agent.controller.reservations, 0);
+  });
+
+  it("ends a thousand reservations in one turn, and the others in the next ones", () => {
+    const rings: (() => void)[] = [];
+    const alarm = (_ms: number, ring: () => void) => {
+      rings.push(ring);
+      return () => undefined;
+    };
+    const clock = Object.assign(fakeClock(), { alarm });
+    const all = new Reservations({ clock, chance: seededChance(1), observer: NO_OBSERVER });
+    const component = componentOf();
+    const decision = decisionOf(component, { grantId: "", detail: { ...NO_DETAIL, consumed: 1 } });
+    const limiter = { component, settlement: settlement() } as unknown as SettlingLimiter;
+    for (let at = 0; at < 2_500; at++) all.open([decision], new Map([[component, limiter]]));
+    clock.advance(10_000);
+    const left = () => {
+      rings.pop()?.();
+      return all.count;
+    };
+    assert.deepEqual([left(), left(), left()], [1_500, 500, 0]);
+    assert.equal(rings.length, 0);
   });
 
   it("keeps the sum of all costs within the limit and what flows in progress turn out to cost more", () => {

@@ -74,6 +74,9 @@ function everything(): Metrics {
       to.number("sluice_rule_snapshots_total", ["success"], 1);
       to.number("sluice_counter_takes_total", ["x", "x"], 1);
       to.number("sluice_counter_followed_keys", ["x"], 1);
+      to.number("sluice_counter_lost_debts_total", ["x"], 1);
+      to.number("sluice_scaled_objects", ["x"], 1);
+      to.number("sluice_scale_attempts_total", ["x"], 1);
       to.number("sluice_counter_members", [], 1);
       to.number("sluice_counter_buckets_moved_total", ["x"], 1);
       to.number("sluice_counter_hand_overs_missed_total", [], 1);
@@ -140,6 +143,9 @@ function everything(): Metrics {
   // limiter_decisions { concurrency_limiter_info { request_id: "a" } }
   const slot = Buffer.from([0x62, 6, 0xc2, 1, 3, 0x1a, 1, 0x61]).toString("base64");
   log.consume(new Map(Object.entries({ ...record, "aperture.check_response": slot })));
+  // reservation_id: "a"
+  const reserved = Buffer.from([0x82, 0x7d, 1, 0x61]).toString("base64");
+  log.consume(new Map(Object.entries({ ...record, "aperture.check_response": reserved })));
   const readings = [1, Number.NaN, Number.POSITIVE_INFINITY];
   const signals = readings.map((_, at) => ({ circuit: "root", name: `s${at}` }));
   const circuit = circuits.policy("p", signals);

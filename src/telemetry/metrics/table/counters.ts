@@ -26,6 +26,12 @@ export const COUNTER_METRICS = {
     about:
       "Keys of shared rate limiters that this agent follows, because it has leased tokens of theirs or was asked about them just now. At most `counters.lease.max_keys`.",
   },
+  sluice_counter_lost_debts_total: {
+    type: "counter",
+    labels: ["engine"],
+    about:
+      "Tokens that flows cost beyond their estimates and that whoever counts their buckets was never told of, because it was away for too long: so many more are admitted.",
+  },
   sluice_counter_requests_total: {
     type: "counter",
     labels: ["engine", "result"],

@@ -34,6 +34,12 @@ export const FINISHED_FLOW_METRICS = {
     about:
       "Slots of concurrency limits whose flows were reported as finished: `returned`, or `unknown`: they had expired, had been returned before, or belong to an agent that has restarted or that does not share its counters.",
   },
+  sluice_reported_settlements_total: {
+    type: "counter",
+    labels: ["result"],
+    about:
+      "Estimates whose flows were reported as finished: `settled`, or `unknown`: they had been settled before, were reported too late, or belong to another agent or one that has restarted.",
+  },
   sluice_flows_forgotten_total: {
     type: "counter",
     labels: [],

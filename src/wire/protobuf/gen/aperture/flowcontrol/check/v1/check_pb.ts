@@ -1090,7 +1090,7 @@ export type FlowEndResponse = Message<"aperture.flowcontrol.check.v1.FlowEndResp
   tokenReturnStatuses: TokenReturnStatus[];
 
   /**
-   * A field of Sluice's own: whether the reservation was settled by this call. Absent where the request named none.
+   * A field of Sluice's own: whether the reservation was settled by this call. Absent where the request has neither one nor a cost.
    *
    * @generated from field: optional bool settled = 2000;
    */
