@@ -3,10 +3,10 @@
 NODE := npm exec --offline -- node
 
 .DEFAULT_GOAL := help
-.PHONY: help node run demo demo-loop demo-fleet test test-kube faults check bench proto docs
+.PHONY: help node run demo demo-loop demo-fleet test test-kube test-kube-short faults check bench proto docs
 
 help: ## Print the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 node_modules/.package-lock.json: package-lock.json
 	npm ci --no-audit --no-fund --loglevel=error
@@ -36,8 +36,12 @@ test: node ## Install what the tests need and run all of them, with a real Envoy
 	npm test -s
 
 test-kube: node ## Run the tests that need a Kubernetes cluster, with a real control plane
-	$(NODE) deploy/tools/install.ts kube kwok helm gateways etcd envoy openssl
+	$(NODE) deploy/tools/install.ts kube kwok kubectl helm gateways etcd envoy prometheus curl openssl
 	npm run -s test:kube
+
+test-kube-short: node ## Run the quickest of them that show the most (about two minutes)
+	$(NODE) deploy/tools/install.ts kube kwok helm etcd openssl
+	npm run -s test:kube -- --short
 
 faults: node ## Run the fault matrix and write docs/fault-matrix.md (about ten minutes)
 	$(NODE) deploy/tools/install.ts etcd redis faketime

@@ -1,5 +1,5 @@
 // Runs the tests that need a Kubernetes cluster, with one control plane for all of them.
-// `run.ts [FILE…]`; all of them by default.
+// `run.ts [--short | FILE…]`; all of them by default.
 
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -7,6 +7,10 @@ import { join } from "node:path";
 import { SHARED_CLUSTER, startControlPlane } from "../../kit/kube/control-plane.ts";
 
 const ALL = "test/kube/cluster/**/*.cluster.ts";
+/** The quickest files that show the most: the control plane, a trial's life, an injection, and policies as resources. */
+const SHORT = ["control-plane", "trial", "injection", "policies"].map(
+  (name) => `test/kube/cluster/${name}.cluster.ts`,
+);
 const FLAGS = [
   "--import=./test/kit/handles.ts",
   "--test",
@@ -27,7 +31,8 @@ async function run(): Promise<number> {
   const file = join(logs, "cluster.json");
   const { url, ca, token } = client;
   writeFileSync(file, JSON.stringify({ kubeconfig, url, ca, token }));
-  const files = process.argv.length > 2 ? process.argv.slice(2) : [ALL];
+  const named = process.argv.slice(2);
+  const files = named.includes("--short") ? SHORT : named.length > 0 ? named : [ALL];
   const tests = spawn(process.execPath, [...FLAGS, ...files], {
     env: { ...process.env, [SHARED_CLUSTER]: file },
     stdio: "inherit",
