@@ -44,13 +44,9 @@ export interface WorkloadLatencies {
   completed(workload: LoggedWorkload, latencyMs: number): void;
 }
 
-/**
- * Frees the slots of a flow whose caller does not end it. `latencyMs` is the time that the service needed; undefined where
- * it did not respond, or too fast to be measured.
- */
+/** Frees the slots of a flow whose caller does not end it. */
 export type EndOfFlow = (
   slots: readonly SlotRef[],
-  latencyMs: number | undefined,
 ) => readonly SlotReturn[] | Pending<readonly SlotReturn[]>;
 
 export class FinishedFlows implements MetricSource {
@@ -115,12 +111,12 @@ export class FinishedFlows implements MetricSource {
     this.#measure(report, decision, bad);
     if (!expectEnd && decision.reservationId !== "") this.#settleCost(report, decision, bad);
     // A refused flow holds no slot, although its decision names those that it asked for.
-    const ends = !expectEnd && slots.length > 0;
-    if (!accepted || (!ends && workloads.length === 0)) return "taken";
+    if (!accepted) return "taken";
+    if (!expectEnd && slots.length > 0) this.#return(slots);
+    if (workloads.length === 0) return "taken";
     const latencyMs = numberOf(report, WORKLOAD_DURATION, bad);
-    if (latencyMs !== undefined)
-      for (const workload of workloads) this.#workloads?.completed(workload, latencyMs);
-    if (ends) this.#return(slots, latencyMs);
+    if (latencyMs === undefined) return "taken";
+    for (const workload of workloads) this.#workloads?.completed(workload, latencyMs);
     return "taken";
   }
 
@@ -156,8 +152,8 @@ export class FinishedFlows implements MetricSource {
     this.#settlements[this.#settle?.(end) ? "settled" : "unknown"]++;
   }
 
-  #return(slots: readonly SlotRef[], latencyMs: number | undefined): void {
-    const ended = this.#end(slots, latencyMs);
+  #return(slots: readonly SlotRef[]): void {
+    const ended = this.#end(slots);
     const count = (returns: readonly SlotReturn[]) => {
       for (const { returned } of returns) this.#slots[returned ? "returned" : "unknown"]++;
     };
