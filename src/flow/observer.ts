@@ -1,6 +1,7 @@
 // The events that a flow controller reports to telemetry. Calls happen on the check path: implementations count in their
 // own arrays and do nothing else. Every decision is counted here, once, when it is made.
 
+import type { AdaptiveSummary } from "./counters/adaptive-limits.ts";
 import type { Component, Flow, Verdict } from "./flow.ts";
 
 /** Irregularities that are counted: input that was ignored, failure modes that answered, limits that were reached. */
@@ -42,6 +43,14 @@ export interface Observer {
    * component exists.
    */
   loaded(component: Component, gauges: LoadGauges): void;
+  /** The limits that a component with adaptive limits has found. The object is live. */
+  adapted(component: Component, gauges: AdaptiveGauges): void;
+}
+
+/** Adaptive limits of one component. */
+export interface AdaptiveGauges {
+  /** Undefined while no flow has asked here: where agents share limits, each knows those that it counts itself. */
+  summary(): AdaptiveSummary | undefined;
 }
 
 /** The bucket of a load scheduler. */
@@ -89,6 +98,7 @@ export const NO_OBSERVER: Observer = {
   scheduled: () => undefined,
   settled: () => undefined,
   loaded: () => undefined,
+  adapted: () => undefined,
 };
 
 /** One observer that calls several in order. A single one is returned as it is, so that it costs nothing extra. */
@@ -122,6 +132,9 @@ export function observerOf(all: readonly Observer[]): Observer {
     },
     loaded(component, gauges) {
       for (const observer of all) observer.loaded(component, gauges);
+    },
+    adapted(component, gauges) {
+      for (const observer of all) observer.adapted(component, gauges);
     },
   };
 }

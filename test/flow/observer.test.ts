@@ -17,6 +17,7 @@ function named(name: string, heard: string[]): Observer {
     scheduled: (_component, { workload }) => heard.push(`${name} scheduled ${workload}`),
     settled: (_component, how, difference) => heard.push(`${name} ${how} ${difference}`),
     loaded: (_component, { fillRate }) => heard.push(`${name} loaded ${fillRate}`),
+    adapted: ({ componentId }) => heard.push(`${name} adapted ${componentId}`),
   };
 }
 
@@ -38,6 +39,7 @@ test("several observers are called in order", () => {
   all.scheduled(componentOf(), { ...flow, overtook: undefined, overtookAlike: undefined });
   all.settled(componentOf(), "refunded", -3);
   all.loaded(componentOf(), { multiplier: 1, fillRate: 5, available: 0 });
+  all.adapted(componentOf(), { summary: () => undefined });
   assert.deepEqual(heard, [
     "a ended here",
     "b ended here",
@@ -55,6 +57,8 @@ test("several observers are called in order", () => {
     "b refunded -3",
     "a loaded 5",
     "b loaded 5",
+    "a adapted root.0",
+    "b adapted root.0",
   ]);
 });
 

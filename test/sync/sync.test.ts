@@ -46,6 +46,7 @@ const rules: readonly Rule[] = [
     tokensLabelKey: "",
     maxInflightMs: 60_000,
     maxIdleMs: 0,
+    adaptive: { min: 3, max: 90, start: 20, tolerance: 2.5 },
   },
   {
     ...component,
@@ -148,7 +149,14 @@ const configs: readonly AgentConfig[] = [
     kind: "concurrency_limiter",
     name: "root.1",
     agentGroups,
-    message: { selectors, parameters: { max_inflight_duration: "60s", max_idle_time: "0s" } },
+    message: {
+      selectors,
+      parameters: {
+        max_inflight_duration: "60s",
+        max_idle_time: "0s",
+        adaptive: { min: 3, max: 90, tolerance: 2.5 },
+      },
+    },
   },
   {
     kind: "sampler",

@@ -1,5 +1,6 @@
 // One limiter's concurrency slots, counted by the agents of the group.
 
+import type { AdaptiveSummary } from "#flow/counters/adaptive-limits.ts";
 import { type EngineAnswer, type SlotParams, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import type { CounterName, SharedEngine } from "#flow/counters/shared-counters.ts";
 import type { Pending } from "#flow/flow.ts";
@@ -49,6 +50,10 @@ export class PeerSlots implements SharedEngine<SlotParams> {
   ): boolean | Pending<boolean> {
     if (!this.#group.ready || !isSlotId(id)) return false;
     return this.#group.slots.end(this.#key(value), id, params, unused);
+  }
+
+  adaptive(now: number): AdaptiveSummary | undefined {
+    return this.#limiter?.limits.summary(now);
   }
 
   close(): void {

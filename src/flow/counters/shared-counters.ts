@@ -1,5 +1,6 @@
 // Counts that the agents of a group share. This room says what it needs of them; where they are kept is another room's.
 
+import type { AdaptiveSummary } from "./adaptive-limits.ts";
 import type { BucketEngine, BucketParams, CounterEngine, SlotParams } from "./counter-engine.ts";
 
 /** Identifies the counts of one limiter: equal on all agents of a group that have the same rules. */
@@ -13,6 +14,8 @@ export interface CounterName {
 export interface SharedEngine<Params> extends CounterEngine<Params> {
   /** Makes new numbers count from now on. */
   adopt(params: Params): void;
+  /** What the keys that this agent counts have learned. Only of slots with adaptive limits. */
+  adaptive?(now: number): AdaptiveSummary | undefined;
   /** The limiter is in no plan any more. What is counted stays, because other agents may still use it. */
   close(): void;
 }

@@ -59,6 +59,8 @@ export class ConcurrencyLimiter implements Limiter {
   readonly #rule: Omit<ConcurrencyLimiterRule, "kind">;
   readonly #state: ConcurrencyState;
   readonly #counting: CountingLimiter<SlotParams, SlotDetail>;
+  /** Reports the limits that the keys have found; undefined where the controller decides the limit. */
+  readonly #showLimits: (() => void) | undefined;
   /** The limit that the parameters are made of. */
   #decided = 0;
   #params: SlotParams;
@@ -68,7 +70,7 @@ export class ConcurrencyLimiter implements Limiter {
     rule: Omit<ConcurrencyLimiterRule, "kind">,
     slots: LabelSlots,
     state: ConcurrencyState,
-    { observer, sharedCounters }: ConcurrencyContext,
+    { clock, observer, sharedCounters }: ConcurrencyContext,
     engine: CounterEngine<SlotParams> = state.shared ?? state.slots,
   ) {
     if (rule.adaptive !== undefined && sharedCounters?.fixedLimits === true) {
@@ -84,6 +86,9 @@ export class ConcurrencyLimiter implements Limiter {
     this.#params = paramsOf(rule, 0);
     const engines = { engine, local: state.slots };
     this.#counting = new CountingLimiter(component, rule, slots, observer, engines, COUNTING);
+    if (rule.adaptive === undefined) return;
+    const summary = () => (state.shared ?? state.slots).adaptive?.(clock.now());
+    this.#showLimits = () => observer.adapted(component, { summary });
   }
 
   /** A scheduler states in `asked` how many tokens it wants. */
@@ -131,6 +136,7 @@ export class ConcurrencyLimiter implements Limiter {
   /** A limit that is not finite is no limit. */
   decide(numbers: SlotNumbers | undefined): void {
     const state = this.#state;
+    this.#showLimits?.();
     const max = boundedSignal(numbers?.maxConcurrency);
     state.gap = gapOf(max === undefined ? undefined : numbers);
     if (max === undefined || (state.gap !== undefined && state.gap !== "last_known")) return;

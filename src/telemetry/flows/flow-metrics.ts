@@ -10,6 +10,7 @@ import {
   type Verdict,
 } from "#flow/flow.ts";
 import {
+  type AdaptiveGauges,
   ANOMALIES,
   type Anomaly,
   type LoadGauges,
@@ -94,6 +95,8 @@ interface ComponentRow {
   readonly workloads: WorkloadCounts | undefined;
   /** The numbers that a load scheduler reported last; undefined for other components. */
   load: LoadGauges | undefined;
+  /** Undefined for components without adaptive limits. */
+  adaptive: AdaptiveGauges | undefined;
   /** Of a limiter that has settled something. */
   settlements: SettlementCounts | undefined;
 }
@@ -116,6 +119,7 @@ export class FlowMetrics implements Observer, MetricSource {
     missing: { key: 0, tokens: 0 },
     workloads: isScheduler(name) ? new WorkloadCounts() : undefined,
     load: undefined,
+    adaptive: undefined,
     settlements: undefined,
   }));
   readonly #classifiers = new Rows<ClassifierInfo, ClassifierName, ClassifierRow>(
@@ -201,6 +205,11 @@ export class FlowMetrics implements Observer, MetricSource {
   loaded(component: Component, gauges: LoadGauges): void {
     const row = this.#components.of(component);
     if (row !== undefined) row.load = gauges;
+  }
+
+  adapted(component: Component, gauges: AdaptiveGauges): void {
+    const row = this.#components.of(component);
+    if (row !== undefined) row.adaptive = gauges;
   }
 
   /** The service needed so long for an accepted flow that a scheduler counted to this workload. */
@@ -376,7 +385,7 @@ function isScheduler({ kind }: ComponentName): boolean {
 }
 
 function collectComponent(to: MetricSink, row: ComponentRow): void {
-  const { name, counts, missing, workloads, load, settlements } = row;
+  const { name, counts, missing, workloads, load, adaptive, settlements } = row;
   const { policyName, policyHash, componentId, kind } = name;
   workloads?.collect(to, [policyName, policyHash, componentId]);
   settlements?.collect(to, [policyName, policyHash, componentId]);
@@ -386,6 +395,17 @@ function collectComponent(to: MetricSink, row: ComponentRow): void {
     to.number("token_bucket_fill_rate", labels, load.fillRate);
     to.number("token_bucket_capacity_total", labels, load.fillRate);
     to.number("token_bucket_available_tokens_total", labels, load.available);
+  }
+  const limits = adaptive?.summary();
+  if (limits !== undefined) {
+    const { keys, lowest, highest, lowestLatency, highestLatency } = limits;
+    const at = [policyName, policyHash, componentId];
+    to.number("sluice_adaptive_limit_keys", at, keys);
+    to.number("sluice_adaptive_limit", [...at, "lowest"], lowest);
+    to.number("sluice_adaptive_limit", [...at, "highest"], highest);
+    const latency = "sluice_adaptive_limit_latency_ms";
+    if (lowestLatency !== undefined) to.number(latency, [...at, "lowest"], lowestLatency);
+    if (highestLatency !== undefined) to.number(latency, [...at, "highest"], highestLatency);
   }
   for (const [at, count] of counts.entries()) {
     if (count === 0) continue;

@@ -65,6 +65,7 @@ export class UnreportedFlows implements Observer, MetricSource {
   readonly scheduled = NO_OBSERVER.scheduled;
   readonly settled = NO_OBSERVER.settled;
   readonly loaded = NO_OBSERVER.loaded;
+  readonly adapted = NO_OBSERVER.adapted;
 
   /** A proxy's record carried its decision. */
   reported(): void {

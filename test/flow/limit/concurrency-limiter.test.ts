@@ -379,3 +379,64 @@ test("a slot is freed before any limit has arrived, too, without being reported 
     { max: 1, maxInflightMs: 7_000 },
   ]);
 });
+
+const ADAPTIVE = { min: 2, max: 50, start: 10, tolerance: 1.5 };
+
+test("an adaptive limit begins at its start, and is never above what the controller decides", () => {
+  const { limiter, take } = adaptiveBench(1_000);
+  assert.equal(take(100), 10);
+  limiter.decide(concurrency(4));
+  assert.equal(take(100), 0, "ten are in flight");
+  assert.equal(adaptiveBench(4).take(100), 4);
+});
+
+test("an adaptive limit learns from flows that end, and not from those that were undone", () => {
+  for (const how of ["end", "undo"] as const) {
+    const { bench } = adaptiveBench(1_000);
+    const { clock } = bench.context;
+    for (let at = 0; at < 200; at++) {
+      const taken = Array.from({ length: 11 }, () => bench.take());
+      clock.advance(10);
+      for (const decision of taken) bench[how](decision);
+    }
+    const { remaining, current } = bench.peek();
+    const limit = remaining + current;
+    if (how === "end") assert.ok(limit > 10, `the limit is ${limit}`);
+    else assert.equal(limit, 10);
+  }
+});
+
+test("each key has an adaptive limit of its own", () => {
+  const rule = concurrencyRule({ adaptive: ADAPTIVE, limitByLabelKey: "user" });
+  const bench = new Bench(rule, concurrency(1_000));
+  const { clock } = bench.context;
+  for (let at = 0; at < 200; at++) {
+    const taken = Array.from({ length: 11 }, () => bench.take({ user: "a" }));
+    clock.advance(10);
+    for (const decision of taken) bench.end(decision);
+  }
+  assert.ok(bench.peek({ user: "a" }).remaining > 10);
+  assert.equal(bench.peek({ user: "b" }).remaining, 10);
+});
+
+test("an engine whose limits are fixed refuses a rule with an adaptive one", () => {
+  const sharedCounters: SharedCounters = {
+    fixedLimits: true,
+    buckets: () => assert.fail("there is no rate limiter"),
+    slots: () => assert.fail("the rule is refused"),
+  };
+  const context = { ...testContext(), sharedCounters };
+  const state = new Bench(concurrencyRule()).state;
+  assert.throws(
+    () => new Bench(concurrencyRule({ adaptive: ADAPTIVE }), undefined, context, state),
+    /adaptive max_concurrency: wanted counters.engine local or peers/,
+  );
+  assert.doesNotThrow(() => new Bench(concurrencyRule(), undefined, context, state));
+});
+
+function adaptiveBench(max: number) {
+  const bench = new Bench(concurrencyRule({ adaptive: ADAPTIVE }), concurrency(max));
+  const take = (times: number) =>
+    Array.from({ length: times }, () => bench.take()).filter(({ dropped }) => !dropped).length;
+  return { bench, limiter: bench.limiter, take };
+}

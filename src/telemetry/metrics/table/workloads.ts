@@ -75,6 +75,23 @@ export const WORKLOAD_METRICS = {
     about:
       "As `workload_on_time_total`, within the workload, of flows that stood behind another one of their fairness label.",
   },
+  sluice_adaptive_limit: {
+    type: "gauge",
+    labels: [...COMPONENT, "which"],
+    about:
+      "Concurrency limits in force that a component with `adaptive` has found: the `lowest` and the `highest` of all its keys. Where agents share counters, each reports the keys that it counts.",
+  },
+  sluice_adaptive_limit_latency_ms: {
+    type: "gauge",
+    labels: [...COMPONENT, "which"],
+    about:
+      "Mean latency of flows without a queue, with which those limits compare that of all flows: the `lowest` and the `highest` of all keys.",
+  },
+  sluice_adaptive_limit_keys: {
+    type: "gauge",
+    labels: COMPONENT,
+    about: "Keys that have an adaptive limit of their own, at most 16 384 for each component.",
+  },
   token_bucket_lm_ratio: {
     type: "gauge",
     labels: COMPONENT,
