@@ -117,6 +117,7 @@ test("what other machines can use without TLS is named in one warning at start; 
       "aperture.flowcontrol.check.v1.FlowControlService",
       "opentelemetry.proto.collector.logs.v1.LogsService",
       "opentelemetry.proto.collector.trace.v1.TraceService",
+      "envoy.service.accesslog.v3.AccessLogService",
     ],
   });
   const local = await agentOn(t);
