@@ -29,6 +29,8 @@ export interface PodName {
 
 export const NODE_NAME = "living";
 const POLL_MS = 200;
+/** Services learn of endpoints later than pods learn that they end, as on the nodes of a real cluster. */
+const SERVICES_POLL_MS = 1_000;
 const LEASE_MS = 5_000;
 const LEASE_SECONDS = 40;
 const NODES = "kube-node-lease";
@@ -47,7 +49,8 @@ export class Kubelet {
   readonly #closing = new AbortController();
   readonly #pods = new Map<string, LivingPod>();
   #leased = Number.NEGATIVE_INFINITY;
-  #polling: Promise<void> | undefined;
+  #known: readonly ServiceObject[] = [];
+  #polling: Promise<unknown> | undefined;
   #names: { close(): unknown } | undefined;
 
   constructor(options: KubeletOptions) {
@@ -60,7 +63,10 @@ export class Kubelet {
       this.#services.addressesOf(name, namespace),
     );
     await this.#register();
-    this.#polling = this.#poll();
+    this.#polling = Promise.all([
+      this.#poll(POLL_MS, () => this.#follow()),
+      this.#poll(SERVICES_POLL_MS, () => this.#followServices()),
+    ]);
   }
 
   async close(): Promise<void> {
@@ -111,25 +117,29 @@ export class Kubelet {
     await this.#options.client.merge({ ...node, name: NODE_NAME }, { status }, "status");
   }
 
-  async #poll(): Promise<void> {
+  async #poll(ms: number, follow: () => Promise<void>): Promise<void> {
     const { signal } = this.#closing;
     while (!signal.aborted) {
       // Without the API server everything goes on as it is.
-      await this.#follow().catch(() => undefined);
-      await sleep(POLL_MS, undefined, { signal }).catch(() => undefined);
+      await follow().catch(() => undefined);
+      await sleep(ms, undefined, { signal }).catch(() => undefined);
     }
   }
 
-  async #follow(): Promise<void> {
-    await this.#renew();
+  async #followServices(): Promise<void> {
     const services = await this.#list<ServiceObject>("/api/v1/services");
     const slices = await this.#list<EndpointSliceObject>(
       "/apis/discovery.k8s.io/v1/endpointslices",
     );
     await this.#services.follow(services, slices);
+    this.#known = services;
+  }
+
+  async #follow(): Promise<void> {
+    await this.#renew();
     const own = `fieldSelector=${encodeURIComponent(`spec.nodeName=${NODE_NAME}`)}`;
     const pods = await this.#list<PodObject>(`/api/v1/pods?${own}`);
-    for (const pod of pods) await this.#followPod(pod, services);
+    for (const pod of pods) await this.#followPod(pod);
     const listed = new Set(pods.map(({ metadata }) => metadata.uid));
     for (const [uid, living] of this.#pods) {
       if (listed.has(uid)) continue;
@@ -137,7 +147,7 @@ export class Kubelet {
     }
   }
 
-  async #followPod(pod: PodObject, services: readonly ServiceObject[]): Promise<void> {
+  async #followPod(pod: PodObject): Promise<void> {
     const { uid, deletionTimestamp } = pod.metadata;
     const living = this.#pods.get(uid);
     if (living !== undefined) {
@@ -145,7 +155,7 @@ export class Kubelet {
       void living.ended?.then(() => this.#delete(pod));
     } else if (deletionTimestamp !== undefined) await this.#delete(pod);
     else if (!["Succeeded", "Failed"].includes(pod["status"]?.phase)) {
-      const env = apiServerIn(services);
+      const env = apiServerIn(this.#known);
       if (env !== undefined) this.#pods.set(uid, new LivingPod(pod, { ...this.#options, env }));
     }
   }

@@ -11,8 +11,9 @@ import { child } from "../../../servers/child.ts";
 
 const INSIDE = "SLUICE_TEST_MACHINE";
 const NAMESPACES = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
-/** A /run of its own has the names of network namespaces and all files of pods. */
-const SET_UP = "ip link set lo up && mount -t tmpfs tmpfs /run && mkdir /run/netns";
+/** A /run of its own has the names of network namespaces and all files of pods; /tmp has those of the control plane. */
+const SET_UP =
+  "ip link set lo up && mount -t tmpfs tmpfs /run && mkdir /run/netns && mount -t tmpfs tmpfs /tmp";
 const NEEDS = "needs root and Linux namespaces (unshare), for pods with networks of their own";
 
 /** Declares the tests of a file in a process of its own, on a machine of its own. */
