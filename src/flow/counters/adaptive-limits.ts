@@ -38,7 +38,8 @@ export class AdaptiveLimits {
 
   /** The state of a key that a flow asks for. */
   of(lo: number, hi: number, bounds: AdaptiveBounds, now: number): Gradient {
-    const gradient = this.#known(lo, hi) ?? this.#open(lo, hi, bounds, now);
+    const own = lo === 0 ? this.#shared : this.#limits.get(placeOf(lo, hi));
+    const gradient = own ?? this.#open(lo, hi, bounds, now);
     gradient.bounds = bounds;
     return gradient;
   }
@@ -79,9 +80,12 @@ export class AdaptiveLimits {
   }
 
   #open(lo: number, hi: number, bounds: AdaptiveBounds, now: number): Gradient {
+    if (lo === 0 || !this.#hasRoom(now)) {
+      this.#shared ??= new Gradient(bounds, now);
+      return this.#shared;
+    }
     const gradient = new Gradient(bounds, now);
-    if (lo === 0 || !this.#hasRoom(now)) this.#shared = gradient;
-    else this.#limits.set(placeOf(lo, hi), gradient);
+    this.#limits.set(placeOf(lo, hi), gradient);
     return gradient;
   }
 
