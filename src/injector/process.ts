@@ -19,7 +19,7 @@ import type { InjectorProcessConfig } from "./config.ts";
 
 /** Milliseconds before another attempt while the API server is away. */
 const RETRY_MS = 5_000;
-/** Between two looks at the certificates, at most; more often where the overlap is short. */
+/** Longest time between two checks of the certificates, ms; it is shorter where the overlap is. */
 const LONGEST_LOOK_MS = 60_000;
 const LOOKS_PER_OVERLAP = 10;
 const SETTLE_MS = 200;
@@ -89,7 +89,7 @@ export async function startInjectorProcess(
   const wakes = (wake: () => void) => injector.onChange(wake);
   const background = [
     repeat(process, { what: "secrets", every, wakes, signal }, () => injector.copy(signal)),
-    repeat(process, { what: "missed-pods", every, signal }, () => injector.search(signal)),
+    repeat(process, { what: "missed-pods", every, wakes, signal }, () => injector.search(signal)),
   ];
   scope.add("background", async () => {
     stopped.abort();
@@ -124,6 +124,7 @@ async function openWebhook(
     await look();
     if (signal.aborted) throw new Fault("CANCELLED", "the injector stops");
     if (injector.isReady) break;
+    ready.degraded("it has no certificate or no settings of sidecars yet");
     await pause(RETRY_MS, clock, signal);
   }
   const port = await openGuarded(process, {

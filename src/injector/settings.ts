@@ -1,4 +1,5 @@
-// From configuration to what injection needs: the injector's own keys, and the agent's keys as the configuration of sidecars.
+// Translates the configuration into the settings of injection: the injector's own keys, and the agent's keys as the
+// configuration of sidecars.
 
 import { type ConfigError, ConfigFault } from "#config/fault.ts";
 import type { Loaded } from "#config/load.ts";
@@ -79,6 +80,7 @@ export function injectionSettings({ injector, agent }: InjectorConfigs): Configu
       inject: envoy.inject,
       port: envoy.port,
       adminPort: envoy.admin_port,
+      concurrency: envoy.concurrency,
       applicationSleepSeconds: Math.ceil(envoy.application_sleep / 1_000),
     },
   };

@@ -102,7 +102,9 @@ test("it makes its certificate, publishes the authority, and answers reviews ove
   const { text } = await get("/metrics");
   assert.match(text, /sluice_injector_reviews_total\{result="injected"\} 1/);
   assert.match(text, /sluice_injector_review_duration_ms_count 1/);
-  assert.match(text, /sluice_injector_missed_pods 0/);
+  await until("pods were searched", async () =>
+    /sluice_injector_missed_pods 0/.test((await get("/metrics")).text),
+  );
   const secret = held.secrets.get(`${HOME}/sluice-injector-tls`);
   assert.deepEqual(Object.keys(secret.data).sort(), [
     "ca.crt",
@@ -165,14 +167,20 @@ test("without the API server it starts, is not ready, says why, and goes on when
   held.addNamespace("shop");
   held.api.away = true;
   const { webhook, get } = await injectorOn(t, held);
+  assert.equal((await get("/v1/status/system/liveness")).status, 200, "alive for its probes");
   const readiness = await get("/v1/status/system/readiness");
   assert.equal(readiness.status, 503);
   assert.match(readiness.text, /kubernetes is not ready yet/);
   await until("it says why", async () =>
     /certificates is not ready yet: \S/.test((await get("/v1/status/system/readiness")).text),
   );
+  const degraded = /sluice_dependency_degraded\{dependency="webhook"\} 1/;
+  const { text } = await get("/metrics");
+  assert.match(text, degraded);
+  assert.doesNotMatch(text, /^sluice_injector_missed_pods/m, "nothing was searched yet");
   held.api.away = false;
   const { address } = await webhook;
+  assert.doesNotMatch((await get("/metrics")).text, degraded);
   await until("the authority is published", () => caOf(held) !== "");
   assert.equal((await review({ address, ca: caOf(held) })).allowed, true);
 });

@@ -31,6 +31,7 @@ test("every key about containers has its place", (t) => {
     SIDECAR_SECRETS: "[counters.redis.password=redis/password]",
     ENVOY_ADMIN_PORT: "9902",
     ENVOY_APPLICATION_SLEEP: "7s",
+    ENVOY_CONCURRENCY: "5",
     ENVOY_IMAGE: "r/envoy:2",
     ENVOY_IMAGE_PULL_POLICY: "Always",
     ENVOY_INJECT: "true",
@@ -63,6 +64,7 @@ test("every key about containers has its place", (t) => {
       inject: true,
       port: 10_001,
       adminPort: 9_902,
+      concurrency: 5,
       applicationSleepSeconds: 7,
     },
   });

@@ -211,6 +211,7 @@ function agentValues(): string {
         inject: BOOL,
         image: TEXT,
         port: { type: "integer", minimum: 1, maximum: 65_535 },
+        concurrency: { type: "integer", minimum: 1, maximum: 1_024 },
       }),
     }),
     tls: certificates("etcd", "prometheus", "redis", "server", "peers", "controller"),

@@ -59,7 +59,10 @@ export interface ComponentState {
   readonly message: string;
 }
 
-const WAITS: ComponentState = { isGood: true, message: "waits for the settings of sidecars" };
+const WAITS: ComponentState = {
+  isGood: true,
+  message: "waits for the settings of sidecars and the namespaces of the cluster",
+};
 
 /** The first versions, 1.x, with each ability. */
 const NATIVE_SIDECARS_SINCE = 29;
@@ -78,7 +81,7 @@ export class Injector {
   /** Undefined until the ConfigMap was read. */
   #sidecars: Sidecars | undefined;
   readonly #config: SidecarConfig | undefined;
-  #changed: () => void = () => undefined;
+  readonly #listeners: (() => void)[] = [];
 
   constructor(options: InjectorOptions) {
     const { client, home, ignoredNamespaces, configMap, clock, chance, log } = options;
@@ -98,7 +101,8 @@ export class Injector {
     const wall = () => clock.wall();
     this.#missed = new MissedPods({ client, namespaces, settings, abilities, wall, log });
     const owner = webhookOwner(client, options.webhook.configuration);
-    this.#copies = new SecretCopies({ client, home, namespaces, owner, log });
+    const everywhere = () => this.#namespaces.names();
+    this.#copies = new SecretCopies({ client, home, namespaces, everywhere, owner, log });
     if (configMap !== "")
       this.#config = new SidecarConfig({
         client,
@@ -136,9 +140,12 @@ export class Injector {
     }
   }
 
-  /** Calls `changed` when copies of Secrets may be missing: other ones are referred to, or another namespace is labelled. */
+  /**
+   * Calls `changed` when copies of Secrets or agents may be missing: the settings of sidecars have changed, namespaces are known
+   * now, or another one is labelled.
+   */
   onChange(changed: () => void): void {
-    this.#changed = changed;
+    this.#listeners.push(changed);
   }
 
   /** The certificate of the webhook. Files of its own are there after the first look that succeeded. */
@@ -161,7 +168,7 @@ export class Injector {
 
   /** Brings copies of Secrets in step. Throws a Fault when the API server does not answer. */
   async copy(signal: AbortSignal): Promise<ComponentState> {
-    if (this.#sidecars === undefined) return WAITS;
+    if (this.#sidecars === undefined || !this.#namespaces.isKnown) return WAITS;
     await this.#copies.round(this.#sidecars.secrets, signal);
     const { faults } = this.#copies;
     const isGood = faults.length === 0;
@@ -170,7 +177,7 @@ export class Injector {
 
   /** Looks for missed pods. Throws a Fault when the API server does not answer. */
   async search(signal: AbortSignal): Promise<ComponentState> {
-    if (this.#sidecars === undefined) return WAITS;
+    if (this.#sidecars === undefined || !this.#namespaces.isKnown) return WAITS;
     await this.#missed.search(signal);
     return { isGood: true, message: this.#missed.summary };
   }
@@ -179,6 +186,10 @@ export class Injector {
     await this.#config?.close();
     await this.#namespaces.close();
     await this.#own?.files.remove();
+  }
+
+  #changed(): void {
+    for (const listener of this.#listeners) listener();
   }
 
   #use(entries: Texts): void {

@@ -80,6 +80,22 @@ export function readPod(json: Json | undefined): Pod {
   };
 }
 
+/** Whether a container or a volume of the pod needs this Secret of its namespace. */
+export function refersTo(pod: Pod, secret: string): boolean {
+  const at = (json: Json | undefined, ...path: readonly string[]) =>
+    path.reduce<Json | undefined>((now, key) => (isObject(now) ? now[key] : undefined), json);
+  const inContainer = (container: Container) =>
+    listAt(container["env"]).some(
+      (each) => at(each, "valueFrom", "secretKeyRef", "name") === secret,
+    ) || listAt(container["envFrom"]).some((each) => at(each, "secretRef", "name") === secret);
+  const inVolume = (volume: Volume) =>
+    at(volume, "secret", "secretName") === secret ||
+    listAt(at(volume, "projected", "sources")).some(
+      (each) => at(each, "secret", "name") === secret,
+    );
+  return [...pod.initContainers, ...pod.containers].some(inContainer) || pod.volumes.some(inVolume);
+}
+
 export function isObject(json: Json | undefined): json is JsonObject {
   return typeof json === "object" && json !== null && !Array.isArray(json);
 }

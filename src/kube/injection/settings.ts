@@ -42,8 +42,10 @@ export interface EnvoySettings extends ContainerSettings {
   readonly inject: boolean;
   /** The port that clients call. */
   readonly port: number;
-  /** On loopback. */
+  /** Port of Envoy's administration, on loopback. */
   readonly adminPort: number;
+  /** Worker threads. */
+  readonly concurrency: number;
   /** Seconds for which the application goes on after the pod was told to end, until all clients know. */
   readonly applicationSleepSeconds: number;
 }
@@ -53,7 +55,7 @@ export interface InjectionSettings {
   readonly version: string;
   /** Namespaces that are left alone. */
   readonly ignoredNamespaces: readonly string[];
-  /** Of the first address of pods. */
+  /** IP family of a pod's first address. */
   readonly ipFamily: "IPv4" | "IPv6";
   readonly sidecar: SidecarSettings;
   readonly envoy: EnvoySettings;
@@ -79,4 +81,8 @@ export interface Namespace {
   readonly name: string;
   readonly labels: Texts;
   readonly annotations: Texts;
+  /** Whether it could not be read, so that its labels and annotations are not known. */
+  readonly isUnread?: boolean;
+  /** Whether it is being deleted: nothing new can be created in it. */
+  readonly isEnding?: boolean;
 }

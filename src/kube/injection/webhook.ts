@@ -34,6 +34,7 @@ export class Webhook implements MetricSource {
   readonly #results = new Map<Result, number>(RESULTS.map((result) => [result, 0]));
   readonly #latency = new Float64Array(LATENCY_MS.length + 1);
   #latencySum = 0;
+  #unread = 0;
 
   constructor(options: WebhookOptions) {
     this.#options = options;
@@ -53,6 +54,7 @@ export class Webhook implements MetricSource {
   collect(to: MetricSink): void {
     for (const [result, count] of this.#results)
       to.number("sluice_injector_reviews_total", [result], count);
+    to.number("sluice_injector_unread_namespaces_total", [], this.#unread);
     to.buckets("sluice_injector_review_duration_ms", [], {
       bounds: LATENCY_MS,
       counts: this.#latency,
@@ -86,6 +88,7 @@ export class Webhook implements MetricSource {
   async #inject({ pod, namespace: name }: Review, call: Call): Promise<Injection> {
     const { settings, abilities, namespace } = this.#options;
     const found = await namespace(name, () => call.signal());
+    if (found.isUnread === true) this.#unread++;
     return inject({ pod, namespace: found, settings: settings(), abilities: abilities() });
   }
 

@@ -168,6 +168,14 @@ test("a cluster without native sidecars gets plain containers that outlive the a
   assert.match(seconds("sluice-agent"), /node.*setTimeout.*12000/);
   assert.match(seconds("sluice-envoy"), /"sleep","10"/);
   assert.ok(!warnings.some((warning) => /Kubernetes 1.29/.test(warning)));
+  assert.match(warnings.join(), /container application loses requests .*Kubernetes 1.30.* 5 s/);
+  const preStop = { exec: { command: ["sleep", "5"] } };
+  const waits = podWith({
+    annotations,
+    spec: { containers: [application({ lifecycle: { preStop } })] },
+  });
+  const own = injected(waits, { abilities: OLD });
+  assert.ok(!own.warnings.some((warning) => /Kubernetes 1.30/.test(warning)));
   const job = podWith({ spec: { ...specOf(podWith()), restartPolicy: "Never" } });
   assert.match(injected(job, { abilities: OLD }).warnings.join(), /Kubernetes 1.29/);
   assert.deepEqual(injected(job).warnings, []);
@@ -241,6 +249,8 @@ test("an Envoy stands before the application, which goes on until clients have g
   assert.equal(envoy["restartPolicy"], "Always");
   const [flag, text] = envoy["args"] as readonly string[];
   assert.equal(flag, "--config-yaml");
+  const args = envoy["args"] as readonly string[];
+  assert.equal(args[args.indexOf("--concurrency") + 1], "2", "not one worker for each core");
   const clusters = object(object(JSON.parse(text ?? ""))["static_resources"])["clusters"];
   const ports = JSON.stringify(clusters).match(/"port_value":\d+/g);
   assert.deepEqual(ports, ['"port_value":8080', '"port_value":9000']);

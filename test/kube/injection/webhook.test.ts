@@ -122,6 +122,24 @@ test("the namespace is that of the request, and its annotations count", async (t
   assert.deepEqual(asked, ["other"]);
 });
 
+test("a namespace that could not be read is said to the pod's author, and counted", async (t) => {
+  const { post, metrics } = await webhookOn(t, (name) => ({
+    name,
+    labels: {},
+    annotations: {},
+    isUnread: true,
+  }));
+  const unread = () => metrics.read("sluice_injector_unread_namespaces_total");
+  assert.equal(unread(), 0);
+  const response = responseOf((await post(review(podWith()))).json);
+  assert.equal(response["allowed"], true);
+  assert.match(
+    JSON.stringify(response["warnings"]),
+    /namespace shop could not be read: its annotations, such as sluice\/agent-group, are not/,
+  );
+  assert.equal(unread(), 1);
+});
+
 for (const [what, body, message] of [
   ["other text", "x", /wanted an AdmissionReview as JSON, got other text/],
   ["no object", "[]", /body: wanted an object, got a list/],

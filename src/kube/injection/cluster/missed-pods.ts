@@ -39,7 +39,8 @@ interface MissedPodsOptions {
 
 export class MissedPods implements MetricSource {
   readonly #options: MissedPodsOptions;
-  #count = 0;
+  /** Undefined until a search has finished. */
+  #found: number | undefined;
   #shown: readonly MissedPod[] = [];
   /** Pods with an event, by their uid. Holds only pods that are still missed. */
   #reported: ReadonlySet<string> = new Set();
@@ -49,7 +50,11 @@ export class MissedPods implements MetricSource {
   }
 
   collect(to: MetricSink): void {
-    to.number("sluice_injector_missed_pods", [], this.#count);
+    if (this.#found !== undefined) to.number("sluice_injector_missed_pods", [], this.#found);
+  }
+
+  get #count(): number {
+    return this.#found ?? 0;
   }
 
   /** One line for the status. */
@@ -76,7 +81,7 @@ export class MissedPods implements MetricSource {
       }
     }
     const before = this.#count;
-    this.#count = count;
+    this.#found = count;
     this.#shown = shown;
     this.#reported = still;
     if (count > before) log.warn({ missed: count }, this.summary);

@@ -20,7 +20,7 @@ export interface NamespacesOptions {
   readonly ignored: readonly string[];
   /** Called with undefined when the namespaces are followed, with a fault when what is known may be old. */
   readonly followed: (fault: Fault | undefined) => void;
-  /** Called when other namespaces than before are enabled. */
+  /** Called after the first list, and when other namespaces than before are enabled. */
   readonly changed: () => void;
   readonly clock: Clock;
   readonly chance: Chance;
@@ -32,6 +32,7 @@ export class Namespaces {
   readonly #reflector: Reflector<Namespace>;
   /** Names of those that are enabled. */
   readonly #enabled = new Set<string>();
+  #isKnown = false;
 
   constructor(options: NamespacesOptions) {
     const { client, clock, chance, followed } = options;
@@ -61,6 +62,16 @@ export class Namespaces {
     return this.#reflector.get(name) ?? this.#read(name, signal());
   }
 
+  /** Whether they were listed. */
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
+
+  /** Names of all that are known. */
+  *names(): Generator<string> {
+    for (const [name] of this.#reflector.entries()) yield name;
+  }
+
   /** Those whose pods are injected. */
   *enabled(): Generator<Namespace> {
     for (const name of this.#enabled) {
@@ -71,13 +82,15 @@ export class Namespaces {
 
   #compare({ puts, deletes }: Changes<Namespace>): void {
     const before = [...this.#enabled].sort().join();
+    const isFirst = !this.#isKnown;
+    this.#isKnown = true;
     const left = [...SYSTEM_NAMESPACES, ...this.#options.ignored];
-    for (const [name, { labels }] of puts) {
-      if (!left.includes(name) && isEnabled(labels)) this.#enabled.add(name);
+    for (const [name, { labels, isEnding = false }] of puts) {
+      if (!left.includes(name) && isEnabled(labels) && !isEnding) this.#enabled.add(name);
       else this.#enabled.delete(name);
     }
     for (const name of deletes) this.#enabled.delete(name);
-    if ([...this.#enabled].sort().join() !== before) this.#options.changed();
+    if (isFirst || [...this.#enabled].sort().join() !== before) this.#options.changed();
   }
 
   async #read(name: string, signal: AbortSignal): Promise<Namespace> {
@@ -87,12 +100,13 @@ export class Namespaces {
     } catch (thrown) {
       const { message } = Fault.from(thrown);
       log.warn({ namespace: name }, `annotations of a namespace are not known: ${message}`);
-      return { name, labels: {}, annotations: {} };
+      return { name, labels: {}, annotations: {}, isUnread: true };
     }
   }
 }
 
 function namespaceOf({ metadata }: KubeObject): Namespace {
-  const { name, labels = {}, annotations = {} } = metadata;
-  return { name, labels, annotations };
+  const { name, labels = {}, annotations = {}, deletionTimestamp } = metadata;
+  const isEnding = deletionTimestamp !== undefined;
+  return { name, labels, annotations, ...(isEnding ? { isEnding } : {}) };
 }

@@ -1,23 +1,34 @@
-// Copies of the Secrets that sidecars refer to: from the injector's namespace into each labelled one, kept in step, and removed
-// when the namespace loses its label. A Secret of that name that somebody else made is left alone. The webhook configuration
-// owns the copies, so that the cluster removes them with it.
+// Copies of the Secrets that sidecars refer to: from the injector's namespace into each labelled one, and kept in step. A copy
+// that is no longer wanted stays as long as a pod of its namespace refers to it: a container that restarts reads it again. A
+// Secret of that name that somebody else made is left alone. The webhook configuration owns the copies, so that the cluster
+// removes them with it.
 
 import { isDeepStrictEqual } from "node:util";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "../../api/client.ts";
-import { fieldOf, type KubeObject, type OwnerReference } from "../../api/objects.ts";
+import { fieldOf, type KubeObject, type OwnerReference, type Resource } from "../../api/objects.ts";
+import { type Json, readPod, refersTo } from "../pod.ts";
 import type { Namespace } from "../settings.ts";
-import { optional, SECRETS } from "../tls/stores.ts";
+import { optional, SECRETS, type SecretPlace } from "../tls/stores.ts";
 
 /** Marks a copy; its value is the namespace of the original. */
 export const COPY_OF = "sluice/copy-of";
+
+const PODS: Resource = { group: "", version: "v1", plural: "pods" };
+/** Pods that may start a container again. */
+const NOT_OVER = "status.phase!=Succeeded,status.phase!=Failed";
+/** Faults that every other namespace would have as well. */
+const EVERYWHERE: readonly string[] = ["UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"];
 
 interface SecretCopiesOptions {
   readonly client: KubeClient;
   /** The injector's namespace. */
   readonly home: string;
+  /** Namespaces that get copies. */
   readonly namespaces: () => Iterable<Namespace>;
+  /** Names of all namespaces of the cluster, as far as they are known. */
+  readonly everywhere: () => Iterable<string>;
   /** The owners of copies. Rejects where the owner is gone: then nothing would remove a new copy. */
   readonly owner: (signal: AbortSignal) => Promise<readonly OwnerReference[]>;
   readonly log: Log;
@@ -25,8 +36,11 @@ interface SecretCopiesOptions {
 
 export class SecretCopies {
   readonly #options: SecretCopiesOptions;
-  /** Namespaces that had copies after the last round. */
-  #holders: ReadonlySet<string> = new Set();
+  /**
+   * By namespace: names of the Secrets that may have a copy there. A namespace that is new may have one of each name, because
+   * another injector may have made it.
+   */
+  readonly #held = new Map<string, Set<string>>();
   #faults: readonly string[] = [];
 
   constructor(options: SecretCopiesOptions) {
@@ -38,16 +52,44 @@ export class SecretCopies {
     return this.#faults;
   }
 
-  /** Brings the copies of these Secrets in step. Throws a Fault when the API server does not answer. */
+  /**
+   * Brings the copies of these Secrets in step, and removes those that nothing needs any more. A fault of one namespace does
+   * not keep the others waiting. Throws a Fault when the API server does not answer.
+   */
   async round(names: readonly string[], signal: AbortSignal): Promise<void> {
-    const { client, home, namespaces, owner, log } = this.#options;
-    if (names.length === 0) {
-      this.#faults = [];
-      return;
-    }
-    const owners = await owner(signal);
+    const { home, namespaces, log } = this.#options;
     const wanted = [...namespaces()].map(({ name }) => name).filter((name) => name !== home);
+    this.#meet(names);
     const faults: string[] = [];
+    if (names.length > 0) await this.#copyAll(names, wanted, faults, signal);
+    for (const [namespace, held] of this.#held) {
+      const kept = wanted.includes(namespace) ? names : [];
+      for (const name of [...held].filter((each) => !kept.includes(each))) {
+        const fault = await this.#release({ namespace, name }, held, signal);
+        if (fault !== undefined) faults.push(fault);
+      }
+    }
+    for (const fault of faults) if (!this.#faults.includes(fault)) log.warn({}, fault);
+    this.#faults = faults;
+  }
+
+  /** Follows which namespaces there are. */
+  #meet(names: readonly string[]): void {
+    const { home, everywhere } = this.#options;
+    const known = new Set(everywhere());
+    known.delete(home);
+    for (const name of this.#held.keys()) if (!known.has(name)) this.#held.delete(name);
+    for (const name of known) if (!this.#held.has(name)) this.#held.set(name, new Set(names));
+  }
+
+  async #copyAll(
+    names: readonly string[],
+    wanted: readonly string[],
+    faults: string[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { client, home, owner } = this.#options;
+    const owners = await owner(signal);
     for (const name of names) {
       const original = await optional(client.get(SECRETS, { namespace: home, name }, signal));
       if (original === undefined) {
@@ -55,17 +97,11 @@ export class SecretCopies {
         continue;
       }
       for (const namespace of wanted) {
+        this.#held.get(namespace)?.add(name);
         const fault = await this.#copy(original, namespace, owners, signal);
         if (fault !== undefined) faults.push(fault);
       }
     }
-    for (const namespace of this.#holders) {
-      if (wanted.includes(namespace)) continue;
-      for (const name of names) await this.#remove({ namespace, name }, signal);
-    }
-    this.#holders = new Set(wanted);
-    for (const fault of faults) if (!this.#faults.includes(fault)) log.warn({}, fault);
-    this.#faults = faults;
   }
 
   /** Returns what keeps the copy from being in step. */
@@ -98,18 +134,55 @@ export class SecretCopies {
       const { code, message } = Fault.from(thrown);
       // Another replica was faster, or the namespace is going away.
       if (code === "ABORTED" || code === "ALREADY_EXISTS" || code === "NOT_FOUND") return undefined;
-      if (code !== "PERMISSION_DENIED") throw thrown;
-      return message;
+      if (EVERYWHERE.includes(code)) throw thrown;
+      return `Secret ${namespace}/${name} is not in step: ${message}`;
     }
   }
 
-  async #remove(
-    place: { readonly namespace: string; readonly name: string },
+  /**
+   * Removes a copy that no pod refers to. What is no copy of ours, or gone, is forgotten. Returns what keeps a copy from
+   * being removed.
+   */
+  async #release(
+    place: SecretPlace,
+    held: Set<string>,
     signal: AbortSignal,
-  ): Promise<void> {
-    const { client, home } = this.#options;
-    const found = await optional(client.get(SECRETS, place, signal));
-    if (found?.metadata.labels?.[COPY_OF] === home) await client.delete(SECRETS, place, signal);
+  ): Promise<string | undefined> {
+    const { client, home, log } = this.#options;
+    const { namespace, name } = place;
+    try {
+      const found = await optional(client.get(SECRETS, place, signal));
+      if (found?.metadata.labels?.[COPY_OF] === home) {
+        if (await this.#isUsed(place, signal)) return undefined;
+        await client.delete(SECRETS, place, signal);
+      }
+      held.delete(name);
+      return undefined;
+    } catch (thrown) {
+      const { code, message } = Fault.from(thrown);
+      if (EVERYWHERE.includes(code)) throw thrown;
+      if (code !== "PERMISSION_DENIED")
+        return `the copy ${namespace}/${name} was not removed: ${message}`;
+      // The chart gives rights for the Secrets that are in use now.
+      held.delete(name);
+      log.warn(
+        { namespace, secret: name },
+        `the copy ${namespace}/${name} is no longer kept in step and cannot be removed: ${message}`,
+      );
+      return undefined;
+    }
+  }
+
+  async #isUsed({ namespace, name }: SecretPlace, signal: AbortSignal): Promise<boolean> {
+    const selection = { namespace, fieldSelector: NOT_OVER };
+    let from = "";
+    do {
+      const page = await this.#options.client.page(PODS, selection, from, signal);
+      // The API server sends JSON.
+      if (page.items.some((pod) => refersTo(readPod(pod as unknown as Json), name))) return true;
+      from = page.next;
+    } while (from !== "");
+    return false;
   }
 }
 

@@ -120,10 +120,17 @@ export class Composition {
     }
     // The application itself goes on until all clients have learnt that the pod ends.
     const seconds = settings.envoy.applicationSleepSeconds;
-    if (!abilities.sleepAction || seconds === 0) return;
-    this.#main = this.#main.map((container) =>
+    if (seconds === 0) return;
+    const slept = this.#main.map((container) =>
       isOurs(container) ? container : withSleep(container, seconds),
     );
+    if (abilities.sleepAction) this.#main = slept;
+    else
+      for (const [at, container] of this.#main.entries())
+        if (slept[at] !== container)
+          this.#warnings.push(
+            `container ${container.name} loses requests when its pod ends, because this cluster cannot delay its end (Kubernetes 1.30): give it a preStop that sleeps ${seconds} s`,
+          );
   }
 
   /** Merges a container where the pod has one of these names, else adds it, as a native sidecar where that is possible. */

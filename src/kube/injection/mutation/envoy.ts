@@ -28,6 +28,9 @@ export function envoyContainer(
       "--config-yaml",
       JSON.stringify(envoyBootstrap(ports, ipFamily)),
       "--disable-hot-restart",
+      // Without it Envoy starts a worker for each core of the node.
+      "--concurrency",
+      String(settings.concurrency),
     ],
     ports: [{ name: "sluice-envoy", containerPort: ports.envoy, protocol: "TCP" }],
     startupProbe: { tcpSocket: { port: ports.envoy }, periodSeconds: 1, failureThreshold: 60 },

@@ -16,7 +16,7 @@ const LISTS = { env: "name", volumeMounts: "mountPath" } as const;
 /** Fields whose own members win one by one. */
 const OBJECTS = ["securityContext"] as const;
 
-/** An image that says: fill it in. */
+/** Values of `image` that injection replaces. */
 const AUTO: readonly string[] = ["", "auto"];
 
 export function mergeContainer(own: Container, added: Container): Container {

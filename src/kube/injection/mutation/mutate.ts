@@ -50,7 +50,15 @@ export interface InjectionInput {
 
 export function inject(input: InjectionInput): Injection {
   const found = judge(input);
-  const warnings = found.warnings.slice(0, MAX_WARNINGS).map(shortened);
+  const { name, isUnread = false } = input.namespace;
+  const hasAgent = found.outcome === "injected" || found.outcome === "unchanged";
+  const unread =
+    isUnread && hasAgent
+      ? [
+          `namespace ${name} could not be read: its annotations, such as sluice/agent-group, are not applied`,
+        ]
+      : [];
+  const warnings = [...unread, ...found.warnings].slice(0, MAX_WARNINGS).map(shortened);
   return { ...found, warnings };
 }
 

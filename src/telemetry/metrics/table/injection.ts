@@ -9,6 +9,12 @@ export const INJECTION_METRICS = {
     about:
       "Reviews of new pods by result: injected, unchanged (the pod has all that it would get), skipped (it is to be left alone), refused (it could not work, or asks for what is not possible) or invalid (the request was no review of a pod). Every result is shown from 0.",
   },
+  sluice_injector_unread_namespaces_total: {
+    type: "counter",
+    labels: [],
+    about:
+      "Reviews of pods whose namespace could not be read, so that its annotations, such as the agent group, were not applied.",
+  },
   sluice_injector_review_duration_ms: {
     type: "histogram",
     labels: [],
@@ -18,6 +24,6 @@ export const INJECTION_METRICS = {
     type: "gauge",
     labels: [],
     about:
-      "Pods of labelled namespaces that run without an agent, because they are older than the label or were made while no injector answered. They stay so until they are replaced.",
+      "Pods of labelled namespaces that run without an agent, because they are older than the label or were made while no injector answered. They stay so until they are replaced. Absent until the first search has finished.",
   },
 } as const satisfies MetricTable;
