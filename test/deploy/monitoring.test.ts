@@ -99,6 +99,33 @@ test("each alert has a runbook page, and each page an alert", () => {
   assert.deepEqual(readdirSync(join(ROOT, "docs/runbooks")).sort(), names.sort());
 });
 
+test("each dependency on the Kubernetes API has an alert, for each program that has it", () => {
+  const asks = (file: string, dependency: string) =>
+    alertsOf(file).some(({ expr }) =>
+      namesIn(expr).selectors.some(
+        ({ name, matchers }) =>
+          name === "sluice_dependency_degraded" &&
+          matchers.some(({ value }) => new RegExp(`^(?:${value})$`).test(dependency)),
+      ),
+    );
+  const known = globSync("src/{agent,controller,injector}/**/*.ts", { cwd: ROOT }).flatMap((path) =>
+    [...readFileSync(join(ROOT, path), "utf8").matchAll(/health\.dependency\("([^"]+)"\)/g)].map(
+      ([, name = ""]) => [
+        path.startsWith("src/agent/") ? "sluice-agent" : "sluice-controller",
+        name,
+      ],
+    ),
+  );
+  for (const name of ["sidecar-settings", "certificates", "webhook", "kubernetes", "discovery"])
+    assert.ok(
+      known.some(([, each]) => each === name),
+      `${name} is a dependency`,
+    );
+  // Rules and the leadership have alerts by metrics of their own.
+  for (const [chart = "", name = ""] of known)
+    if (!["rules", "leadership"].includes(name)) assert.ok(asks(chart, name), `${chart}: ${name}`);
+});
+
 test("runbook pages link to pages that exist", () => {
   const folder = join(ROOT, "docs/runbooks");
   for (const page of readdirSync(folder)) {
