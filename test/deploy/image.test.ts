@@ -16,6 +16,7 @@ import {
 import { dirname, join, relative } from "node:path";
 import { execPath } from "node:process";
 import { type TestContext, test } from "node:test";
+import { cluster } from "../injector/cluster.ts";
 import { startEtcd } from "../kit/etcd/cluster.ts";
 import { folderOf } from "../kit/folder.ts";
 import { type Child, child } from "../kit/servers/child.ts";
@@ -103,6 +104,22 @@ test("the base is pinned by a digest, and the process is neither root nor in a s
     [],
   );
   assert.match(instructions("ENTRYPOINT").join(), /^\["node", .*"src\/cli\/sluice\.js"\]$/);
+});
+
+test("each process fills the cache of compiled modules, with all that it loads for Kubernetes", () => {
+  const program = readFileSync(join(ROOT, "src/cli/sluice.ts"), "utf8");
+  const processes = [...program.matchAll(/processes\/(\w+)\.ts/g)].map(([, name = ""]) => name);
+  assert.deepEqual(processes.toSorted(), ["agent", "controller", "injector", "standalone"]);
+  const run = instructions("RUN").find((line) => line.includes("src/cli/sluice.js $process")) ?? "";
+  const [, list = ""] = /for process in (.*?); do/.exec(run) ?? [];
+  for (const name of processes) assert.match(list, new RegExp(`\\b${name}\\b`), name);
+  for (const name of [
+    "SVC_AGENT_SERVICE_DISCOVERY_KUBERNETES_ENABLED",
+    "SVC_CONTROLLER_SERVICE_DISCOVERY_KUBERNETES_ENABLED",
+    "SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED",
+    "SVC_CONTROLLER_AUTO_SCALE_KUBERNETES_ENABLED",
+  ])
+    assert.ok(run.includes(`${name}=true`), name);
 });
 
 test("the packages of the image run on each architecture, and are listed in its bill of materials", (t) => {
@@ -207,7 +224,10 @@ test("the image's files run without rights on a read-only root", {
     SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
     ...Object.fromEntries(
       ["DEBUG", "HEALTH_CHECK", "PPROF", "ZPAGES"].flatMap((port) =>
-        ["AGENT", "CONTROLLER"].map((who) => [`SVC_${who}_OTEL_PORTS_${port}_PORT`, "0"]),
+        ["AGENT", "CONTROLLER", "INJECTOR"].map((who) => [
+          `SVC_${who}_OTEL_PORTS_${port}_PORT`,
+          "0",
+        ]),
       ),
     ),
   };
@@ -282,6 +302,33 @@ test("the image's files run without rights on a read-only root", {
     });
     await cleanly(agent);
     await cleanly(controller);
+  });
+
+  await t.test("sluice injector answers reviews with a certificate of its own", async (t) => {
+    const held = await cluster(t);
+    held.addNamespace("shop");
+    // It writes its certificate, which a pod has a volume in memory for.
+    cpSync(held.kubeconfig, join(image.folder, "kubeconfig"));
+    chmodSync(join(image.folder, "kubeconfig"), 0o644);
+    const own = image.run(t, ["sluice", "injector"], {
+      ...quiet,
+      KUBECONFIG: "/sluice/kubeconfig",
+      TMPDIR: "/dev/shm",
+      SVC_INJECTOR_SIDECAR_IMAGE: "sluice:1",
+      SVC_AGENT_SERVER_LISTENER_ADDR: ":8080",
+      SVC_INJECTOR_SERVER_LISTENER_ADDR: "127.0.0.1:0",
+      SVC_INJECTOR_WEBHOOK_ADDR: "127.0.0.1:0",
+    });
+    await own.until(
+      "both of its ports listen",
+      () => [...(own.out() + own.err()).matchAll(/"message":"listening on/g)].length === 2,
+    );
+    await until("its authority is published", () =>
+      held.configuration.webhooks.every(
+        ({ clientConfig }: { clientConfig: { caBundle?: string } }) => clientConfig.caBundle,
+      ),
+    );
+    await cleanly(own);
   });
 
   await t.test("it is small enough", (t) => {
