@@ -41,7 +41,16 @@ const WITH_AGENT = "grpc-cmd-controller-with-agent";
 export async function replayOverEtcd(ending: Ending, folder: string): Promise<Replayed> {
   const { endpoints } = await startEtcd(ending);
   const store = openEtcd(ending, etcdSettings(endpoints));
-  const controller = startSluice(ending, "controller", endpoints, ["--policies", folderOf(ending)]);
+  const controller = startSluice(
+    ending,
+    "controller",
+    endpoints,
+    ["--policies", folderOf(ending)],
+    {
+      // A machine that is busy for two seconds must not change who leads, and so the answers.
+      ETCD_LEASE_TTL: "60s",
+    },
+  );
   await listening(controller);
   await leads(controller);
   const address = controller.address();

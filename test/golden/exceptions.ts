@@ -92,7 +92,6 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
 // cls-selectors is replayed in part, because Rego is not built yet: the `rego` block of its last classifier is taken out of
 // the policy.
 
-const NOT_BUILT = "not built yet: the route does not exist";
 const NEXT_FILL =
   "data-plane §7.3: the wait ends at the fill that really comes, and that fill takes place";
 const CONTROL_POINT = "decision 13: an empty control point is INVALID_ARGUMENT in every API";
@@ -139,7 +138,6 @@ export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>
     3: "decision 6: text that is not UTF-8 is carried with replacement characters, so the encoded copy decodes",
   },
   "info-and-status-routes": {
-    11: NOT_BUILT,
     14: "records that cannot be used are reported as a partial success, as the protocol asks",
   },
   "json-control-point": {

@@ -192,7 +192,7 @@ test("an object that comes, goes and comes again", async (t) => {
   cluster.put("deployments", "api", { configured: 1, actual: 1 });
   // A new object is scaled at once, although the old one was a moment ago.
   await until("the new one is scaled", () => cluster.writes.length === 2);
-  assert.equal(logged("set the number of replicas"), 2);
+  await until("that is logged", () => logged("set the number of replicas") === 2);
 });
 
 test("a custom resource whose kind is defined later", async (t) => {

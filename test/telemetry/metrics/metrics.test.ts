@@ -75,6 +75,8 @@ function everything(): Metrics {
       to.number("sluice_counter_takes_total", ["x", "x"], 1);
       to.number("sluice_counter_followed_keys", ["x"], 1);
       to.number("sluice_counter_lost_debts_total", ["x"], 1);
+      to.number("sluice_discovery_published", [], 1);
+      to.number("sluice_discovery_lookups_total", ["x"], 1);
       to.number("sluice_scaled_objects", ["x"], 1);
       to.number("sluice_scale_attempts_total", ["x"], 1);
       to.number("sluice_counter_members", [], 1);
