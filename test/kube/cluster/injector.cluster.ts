@@ -22,7 +22,7 @@ import { until } from "../../kit/until.ts";
 
 const { client } = await sharedCluster({ after });
 
-const RBAC = "rbac.authorization.k8s.io";
+const ADMISSION = "admissionregistration.k8s.io/v1";
 /** Conditions wait for several programs on a busy machine. */
 const PATIENCE_MS = 120_000;
 
@@ -33,28 +33,60 @@ interface Rule {
   readonly verbs: readonly string[];
 }
 
-/** The objects of the chart that are about the injector, of which the Deployment is left out. */
+/** Name of the Secret that sidecars use. Injectors of other tests see the namespaces of all. */
+const secretOf = (home: string) => `${home}-etcd`;
+
+/**
+ * The objects of sluice-controller that are about the injector, of which the Deployment is left out, and those of sluice-agent
+ * that are about its Secrets.
+ */
 async function chartOf(home: string, name: string): Promise<readonly Rendered[]> {
   const etcd = { endpoints: ["http://etcd:2379"] };
   const prometheus = { address: "http://prometheus:9090" };
   const values = { controller: { config: { etcd, prometheus } }, injector: { name } };
   const all = await objectsIn("sluice-controller", values, ["--namespace", home]);
   const unwanted = ["Deployment", "PodDisruptionBudget"];
-  return all.filter(
-    ({ kind, metadata }) => metadata.name.startsWith(name) && !unwanted.includes(kind),
-  );
+  const password = { name: secretOf(home), key: "password" };
+  const agent = {
+    installationMode: "KUBERNETES_SIDECAR",
+    agent: { config: { etcd: { ...etcd, username: "agent" } }, secrets: { etcd: { password } } },
+    sidecars: { injectorAccount: name },
+  };
+  const of = await objectsIn("sluice-agent", agent, [
+    "--namespace",
+    home,
+    "--api-versions",
+    `${ADMISSION}/ValidatingAdmissionPolicy`,
+  ]);
+  return [
+    ...all.filter(
+      ({ kind, metadata }) => metadata.name.startsWith(name) && !unwanted.includes(kind),
+    ),
+    ...of.filter(({ metadata }) => metadata.name.endsWith("-secrets")),
+  ];
 }
 
-/** The rules of the chart. */
+/** The rules of the charts. */
 interface Rights {
   readonly cluster: readonly Rule[];
   readonly home: readonly Rule[];
+  /** For copies of Secrets. */
+  readonly secrets: readonly Rule[];
+}
+
+const PARTS = ["cluster", "home", "secrets"] as const;
+
+/** The part that the rules of an object are. */
+function partOf({ kind, metadata }: Rendered): keyof Rights | undefined {
+  if (kind === "Role") return "home";
+  if (kind !== "ClusterRole") return undefined;
+  return metadata.name.endsWith("-secrets") ? "secrets" : "cluster";
 }
 
 function rightsIn(objects: readonly Rendered[]): Rights {
-  const rulesOf = (wanted: string): readonly Rule[] =>
-    objects.find(({ kind }) => kind === wanted)?.["rules"] ?? [];
-  return { cluster: rulesOf("ClusterRole"), home: rulesOf("Role") };
+  const rulesOf = (wanted: keyof Rights): readonly Rule[] =>
+    objects.find((object) => partOf(object) === wanted)?.["rules"] ?? [];
+  return { cluster: rulesOf("cluster"), home: rulesOf("home"), secrets: rulesOf("secrets") };
 }
 
 /** An address of this machine that is not loopback, which endpoints may not have. */
@@ -78,8 +110,8 @@ async function install(t: Ending, change: (rights: Rights) => Rights = (rights) 
   // Only the namespaces of this test.
   const own = { key: "test-of", operator: "In", values: [home] };
   const changed = objects.map((object) => {
-    if (object.kind === "ClusterRole") return { ...object, rules: rights.cluster };
-    if (object.kind === "Role") return { ...object, rules: rights.home };
+    const part = partOf(object);
+    if (part !== undefined) return { ...object, rules: rights[part] };
     if (object.kind !== configuration.kind) return object;
     const webhooks = object["webhooks"].map((each: Rendered) => ({
       ...each,
@@ -92,14 +124,21 @@ async function install(t: Ending, change: (rights: Rights) => Rights = (rights) 
   await client.apply(changed, home);
   t.after(async () => {
     await client.delete({ ...configuration, name });
-    for (const kind of ["ClusterRoleBinding", "ClusterRole"]) {
-      await client.delete({ apiVersion: `${RBAC}/v1`, kind, name });
-    }
+    const isEverywhere = ({ kind }: Rendered) => /^(Cluster|Validating)/.test(kind);
+    for (const { apiVersion, kind, metadata } of changed.filter(isEverywhere))
+      await client.delete({ apiVersion, kind, name: metadata.name });
   });
-  const settings = { SVC_INJECTOR_SIDECAR_IMAGE: "sluice:1" };
+  const settings = {
+    SVC_INJECTOR_SIDECAR_IMAGE: "sluice:1",
+    SVC_INJECTOR_SIDECAR_SECRETS: `[etcd.password=${secretOf(home)}/password]`,
+    SVC_AGENT_ETCD_USERNAME: "agent",
+  };
+  const original = secret(secretOf(home), "present");
+  await client.apply([original], home);
   const map = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "sluice-sidecars" } };
   await client.apply([{ ...map, data: settings }], home);
-  const config = JSON.parse(kubeconfigOf(client.as(await client.tokenOf(home, name))));
+  const account = client.as(await client.tokenOf(home, name));
+  const config = JSON.parse(kubeconfigOf(account));
   config.contexts[0].context.namespace = home;
   const kubeconfig = join(folderOf(t), "kubeconfig");
   writeFileSync(kubeconfig, JSON.stringify(config));
@@ -160,7 +199,30 @@ async function install(t: Ending, change: (rights: Rights) => Rights = (rights) 
   };
   const labelled = (labels: Readonly<Record<string, string>> = { "sluice-injection": "enabled" }) =>
     namespaceOf(t, client, { "test-of": home, ...labels });
-  return { home, name, start, labelled };
+  return { home, name, start, labelled, account };
+}
+
+function secret(name: string, password: string, labels: Readonly<Record<string, string>> = {}) {
+  const metadata = { name, labels };
+  return { apiVersion: "v1", kind: "Secret", metadata, type: "Opaque", stringData: { password } };
+}
+
+/** A copy that is old, a namespace without one, and a copy that nothing needs any more: an injector does all that it may. */
+async function copies(
+  home: string,
+  labelled: (labels?: Readonly<Record<string, string>>) => Promise<string>,
+) {
+  const [old, none, former] = [await labelled(), await labelled(), await labelled({})];
+  const copy = secret(secretOf(home), "past", { "sluice/copy-of": home });
+  for (const namespace of [old, former]) await client.apply([copy], namespace);
+  const passwordIn = async (namespace: string) => {
+    const ref = { apiVersion: "v1", kind: "Secret", name: secretOf(home), namespace };
+    return atob((await client.get(ref))?.["data"].password ?? "");
+  };
+  return async () =>
+    (await passwordIn(old)) === "present" &&
+    (await passwordIn(none)) === "present" &&
+    (await passwordIn(former)) === "";
 }
 
 const POD_KIND = { apiVersion: "v1", kind: "Pod" };
@@ -343,11 +405,13 @@ test("no pod is lost while certificates and authorities are replaced", async (t)
 });
 
 test("its rights suffice: nothing that it does is forbidden", async (t) => {
-  const { start, labelled } = await install(t);
+  const { start, labelled, home } = await install(t);
   const namespace = await labelled();
   await create(namespace, pod("old"));
+  const areInStep = await copies(home, labelled);
   const { log, serve, get } = await start();
   await serve();
+  await until("copies of Secrets are in step", areInStep, PATIENCE_MS);
   assert.ok(hasAgent((await create(namespace, pod("new"))).body));
   await until(
     "the old pod is reported",
@@ -361,18 +425,64 @@ test("its rights suffice: nothing that it does is forbidden", async (t) => {
 });
 
 const RIGHTS = rightsIn(await chartOf("home", "injector"));
-const EACH = (["cluster", "home"] as const).flatMap((where) =>
+const EACH = PARTS.flatMap((where) =>
   RIGHTS[where].flatMap(({ resources, verbs }) =>
     verbs.map((verb) => [where, resources[0], verb] as const),
   ),
 );
 
-test("the chart gives it rights", () => {
-  assert.ok(RIGHTS.cluster.length > 0 && RIGHTS.home.length > 0);
+test("the charts give it rights", () => {
+  for (const part of PARTS) assert.ok(RIGHTS[part].length > 0, part);
+});
+
+test("with its right to create Secrets it gets no token of an account, and changes no Secret of others", async (t) => {
+  const { home, labelled, account } = await install(t);
+  const namespace = await labelled();
+  const name = secretOf(home);
+  const copy = secret(name, "a", { "sluice/copy-of": home });
+  const annotations = { "kubernetes.io/service-account.name": "default" };
+  const token = (of: typeof copy) => ({
+    ...of,
+    metadata: { ...of.metadata, annotations },
+    type: "kubernetes.io/service-account-token",
+  });
+  const post = (where: string, object: object) =>
+    account.call("POST", `/api/v1/namespaces/${where}/secrets?dryRun=All`, object);
+  // The API server learns of policies and rights by and by.
+  await until(
+    "the policy is in force",
+    async () => (await post(namespace, token(copy))).status === 422,
+    PATIENCE_MS,
+  );
+  const refused = async (where: string, object: object, why: RegExp) => {
+    const { status, body } = await post(where, object);
+    assert.equal(status, 422, JSON.stringify(body));
+    assert.match(body.message, why);
+  };
+  await refused(namespace, token(copy), /only Secrets of the types Opaque/);
+  await refused(
+    home,
+    token({ ...copy, metadata: { ...copy.metadata, name: "x" } }),
+    /only Secrets/,
+  );
+  await refused(namespace, secret(name, "a"), /only copies/);
+  await refused(namespace, secret(name, "a", { "sluice/copy-of": "other" }), /only copies/);
+  await refused("kube-system", copy, /no Secret of kube-system/);
+  assert.equal((await post(namespace, copy)).status, 201);
+  await client.apply([secret(name, "of somebody else")], namespace);
+  const path = `/api/v1/namespaces/${namespace}/secrets/${name}`;
+  for (const [method, body] of [
+    ["PUT", copy],
+    ["DELETE", undefined],
+  ] as const) {
+    const answer = await account.call(method, path, body);
+    assert.equal(answer.status, 422, JSON.stringify(answer.body));
+    assert.match(answer.body.message, /only its own copies/);
+  }
 });
 
 for (const [where, resource, verb] of EACH) {
-  test(`without the right to ${verb} ${resource} it says so`, async (t) => {
+  test(`without the right to ${verb} ${resource} (${where}) it says so`, async (t) => {
     // A namespace is read only where it has not been heard of yet, as here, where nothing is heard of.
     const isRead = resource === "namespaces" && verb === "get";
     const missing: readonly string[] = isRead ? ["get", "list"] : [verb];
@@ -385,12 +495,13 @@ for (const [where, resource, verb] of EACH) {
           ),
         }))
         .filter(({ verbs }) => verbs.length > 0);
-    const { start, labelled } = await install(t, (rights) => ({
+    const { start, labelled, home } = await install(t, (rights) => ({
       ...rights,
       [where]: fewer(rights[where]),
     }));
     const namespace = await labelled();
     await create(namespace, pod("old"));
+    if (where === "secrets") await copies(home, labelled);
     const { log, get, serve } = await start();
     if (isRead) {
       await serve();
