@@ -82,6 +82,9 @@ export async function startAgent(
   const { settle } = controller;
   const finishedFlows = new FinishedFlows(fluxMeters, end, unreported, flowMetrics, settle);
   metrics.add(finishedFlows);
+  metrics.add({
+    collect: (to) => to.number("sluice_reservations", [], controller.reservations),
+  });
   const { lookup, entities } = await discover(process, config);
   const checkContext = createOperationContext(
     controller,

@@ -107,7 +107,7 @@ export function flowControlRoutes(
     {
       method: "POST",
       path: "/v1/flowcontrol/flowend",
-      about: "Ends flows that hold concurrency slots. Body: FlowEndRequest",
+      about: "Ends a flow: frees its concurrency slots and settles its cost. Body: FlowEndRequest",
       handle: explainingUnreadable(flowEnd),
       access: "data",
       body: "json",

@@ -79,7 +79,9 @@ export class RateLimiter implements Limiter {
     this.#rule = rule;
     this.#state = state;
     const engines = { engine, local: state.buckets };
-    this.#counting = new CountingLimiter(component, rule, slots, observer, engines, COUNTING);
+    // A flow that is estimated to cost nothing may still cost something in the end.
+    const kind = { ...COUNTING, grantsNothing: rule.settlement !== undefined };
+    this.#counting = new CountingLimiter(component, rule, slots, observer, engines, kind);
   }
 
   /** A scheduler states in `asked` how many tokens it wants. */

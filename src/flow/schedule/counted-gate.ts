@@ -119,7 +119,8 @@ export abstract class CountedGate<Limiter extends Counted> implements Gate {
     // The limiter is one that counts.
     const counts = decision.detail as TokenDetail;
     const { workload, priority, lacksTokens, tokens } = ticket;
-    const counted = decision.dropped ? isShort(decision) : counts.consumed > 0;
+    const took = counts.consumed > 0 || decision.grantId !== undefined;
+    const counted = decision.dropped ? isShort(decision) : took;
     const { missing, waitMs } = decision;
     return {
       ...decision,

@@ -36,6 +36,11 @@ export class BucketScheduler extends Scheduler<BucketGate> {
     return this.gate.settlement;
   }
 
+  /** A flow that is estimated to cost nothing may still cost something in the end. */
+  protected override get freeOfCharge(): boolean {
+    return this.settlement === undefined;
+  }
+
   settle(grant: Grant, cost: number): void {
     this.gate.settle(grant, cost);
     if (cost < grant.amount) this.freed(grant);

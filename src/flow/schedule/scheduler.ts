@@ -26,6 +26,11 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     this.#observer = observer;
   }
 
+  /** Whether a flow that wants no tokens passes without asking the gate. */
+  protected get freeOfCharge(): boolean {
+    return true;
+  }
+
   /** The answer without any wait: a flow that would have to wait is refused. */
   peek(flow: Flow, labels: Labels, now: number): Decision {
     const ticket = this.#frontEnd.ticket(labels, flow.deadline, now, this.gate.estimates);
@@ -38,7 +43,7 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     if (ticket.lacksTokens) this.#observer.missingLabel(this.component, "tokens");
     gate.arrived?.(ticket, now);
     const key = gate.key(labels);
-    if (key !== undefined && ticket.tokens === 0) {
+    if (key !== undefined && ticket.tokens === 0 && this.freeOfCharge) {
       return this.#decided(free(gate, labels, ticket), ticket);
     }
     // Whoever comes while others wait stands behind them.

@@ -98,8 +98,6 @@ describe("settlement", () => {
       ["root.0", "committed", 20],
       ["root.0", "committed", 0],
     ]);
-    // Flows that take nothing reserve nothing, and the others have ended.
-    assert.equal(agent.controller.reservations, 0);
   });
 
   it("leaves a debt that is filled before another flow passes", () => {
@@ -202,6 +200,22 @@ describe("settlement", () => {
     agent.end(first, 10);
     agent.clock.advance(1);
     assert.equal(passed, true);
+  });
+
+  it("charges flows at their end that are estimated to cost nothing", () => {
+    const keyed = { tokensLabelKey: "cost" } as const;
+    for (const [rule, numbers] of [
+      [rateRule({ ...COSTLY, settlement: settlement() }), NEVER_FILLED],
+      [quotaRule(keyed, { settlement: settlement() }), quota(100, 0)],
+    ] as const) {
+      const agent = agentWith([rule, numbers]);
+      const flow = agent.check({ cost: "0" });
+      assert.notEqual(flow.reservationId, "");
+      agent.end(flow, 40);
+      const [decision] = agent.check({ cost: "1" }).decisions;
+      assert.ok(decision !== undefined && "remaining" in decision.detail);
+      assert.equal(decision.detail.remaining, 59);
+    }
   });
 
   it("reserves nothing for refused flows, and where no limiter settles", () => {

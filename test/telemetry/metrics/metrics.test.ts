@@ -76,6 +76,8 @@ function everything(): Metrics {
       to.number("sluice_counter_followed_keys", ["x"], 1);
       to.number("sluice_counter_lost_debts_total", ["x"], 1);
       to.number("sluice_discovery_published", [], 1);
+      to.number("sluice_reservations", [], 1);
+      to.number("sluice_injector_unread_namespaces_total", [], 1);
       to.number("sluice_discovery_lookups_total", ["x"], 1);
       to.number("sluice_scaled_objects", ["x"], 1);
       to.number("sluice_scale_attempts_total", ["x"], 1);

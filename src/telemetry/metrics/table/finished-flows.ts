@@ -34,6 +34,12 @@ export const FINISHED_FLOW_METRICS = {
     about:
       "Slots of concurrency limits whose flows were reported as finished: `returned`, or `unknown`: they had expired, had been returned before, or belong to an agent that has restarted or that does not share its counters.",
   },
+  sluice_reservations: {
+    type: "gauge",
+    labels: [],
+    about:
+      "Flows whose estimates are to be settled when they end. At most 50 000; further flows are charged their estimates.",
+  },
   sluice_reported_settlements_total: {
     type: "counter",
     labels: ["result"],
