@@ -81,6 +81,25 @@ test("probes ask for routes that Sluice has", async () => {
   assert.ok(asked > 10);
 });
 
+test("the injector's rights on Secrets are limited where the cluster can do that, and only where it has some", async () => {
+  const secrets = { etcd: { password: { name: "users", key: "agent" } } };
+  const flags = ["--api-versions", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"];
+  const policies = async (more: object, of: readonly string[] = flags) =>
+    (await objectsIn("sluice-agent", merged(needed("agent"), { agent: more }), of)).filter(
+      ({ kind }) => kind.startsWith("ValidatingAdmissionPolicy"),
+    );
+  assert.equal((await policies({ secrets })).length, 2, "a policy and its binding");
+  assert.equal((await policies({ secrets }, [])).length, 0, "an older cluster");
+  assert.equal((await policies({})).length, 0, "no Secrets");
+});
+
+test("the workers of an injected Envoy are a value of the chart", async () => {
+  const workers = async (sidecars: object) =>
+    only(await agent({ sidecars }), "ConfigMap")["data"].SVC_INJECTOR_ENVOY_CONCURRENCY;
+  assert.equal(await workers({}), "2");
+  assert.equal(await workers({ envoy: { concurrency: 4 } }), "4");
+});
+
 test("all pods fit the level restricted, and only those that use the API have a token", async () => {
   for (const objects of await everything())
     for (const each of workloads(objects)) {
