@@ -41,7 +41,7 @@ export interface OperationContext {
   readonly protobufWriter: HttpAnswerWriter;
   readonly jsonWriter: JsonAnswerWriter;
   /** Control point of a proxy's check whose own name for it, perhaps empty, cannot be used. Throws where there is none. */
-  insteadOfControlPoint(name: string): string;
+  fallbackControlPoint(name: string): string;
   /** A new decision id: twelve characters of base64url. */
   nextDecisionId(): string;
 }
@@ -57,7 +57,7 @@ export function createOperationContext(
   serviceLookup: ServiceLookup,
   chance: Chance,
   bounds: RequestBounds = {},
-  insteadOfControlPoint: (name: string) => string = refuseControlPoint,
+  fallbackControlPoint: (name: string) => string = refuseControlPoint,
 ): OperationContext {
   return {
     flowController,
@@ -67,7 +67,7 @@ export function createOperationContext(
     labelNames: new LabelNameCache(),
     protobufWriter: new HttpAnswerWriter(),
     jsonWriter: new JsonAnswerWriter(),
-    insteadOfControlPoint,
+    fallbackControlPoint,
     nextDecisionId: decisionIds(chance),
   };
 }

@@ -28,12 +28,14 @@ export async function followPublished(process: SluiceProcess) {
   const status = health.dependency("discovery");
   const addresses = addressesOf(env);
   const own = new OwnPod(addresses);
+  let hasAnswered = false;
   let hasPublisher = false;
   let lookupFault: Fault | undefined;
   let logged: string | undefined;
   const show = () => {
     const faults = [
-      ...(own.isLost ? [LOST] : hasPublisher ? [] : [NO_PUBLISHER]),
+      ...(own.isLost ? [LOST] : []),
+      ...(own.isLost || hasPublisher ? [] : [hasAnswered ? NO_PUBLISHER : NO_ANSWER]),
       ...(addresses.length === 0 ? [NO_ADDRESS] : []),
       ...(lookupFault === undefined ? [] : [NO_LOOKUPS]),
     ];
@@ -68,6 +70,7 @@ export async function followPublished(process: SluiceProcess) {
   const first = Promise.withResolvers<void>();
   const stop = new AbortController();
   const apply = (batch: Batch) => {
+    hasAnswered = true;
     for (const key of batch.deletes) if (key === DISCOVERED) hasPublisher = false;
     hasPublisher ||= batch.puts.some(({ key }) => key === DISCOVERED);
     try {
@@ -111,6 +114,7 @@ export async function followPublished(process: SluiceProcess) {
 
 const LOST = "the store lost what controllers published, and what is known stays";
 const NO_LOOKUPS = "other addresses cannot be looked up, and what is known stays";
+const NO_ANSWER = "the store has not answered yet";
 const NO_PUBLISHER =
   "no controller publishes services (service_discovery.kubernetes.enabled of the controllers)";
 const NO_ADDRESS =

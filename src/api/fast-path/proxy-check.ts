@@ -61,7 +61,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
     const { http } = this;
     readAuthRequest(message, this.#context.headerNames, http);
     const name = call.header(CONTROL_POINT) ?? http.controlPoint;
-    this.controlPoint = isControlPoint(name) ? name : this.#context.insteadOfControlPoint(name);
+    this.controlPoint = isControlPoint(name) ? name : this.#context.fallbackControlPoint(name);
     this.deadline = call.deadline;
     this.#findServices(call);
     this.labels.reset(http.hasHttp ? "proxy" : "none", this.#source, this.#destination);

@@ -40,7 +40,7 @@ export function clusterDiscovery(
   let term: Term | undefined;
   process.metrics.add({
     collect(to) {
-      if (term?.publisher === undefined) return;
+      if (term === undefined) return;
       const { entities, publisher } = term;
       to.number("sluice_discovery_addresses", [], entities?.size ?? 0);
       to.number("sluice_discovery_addresses_left_out", [], entities?.leftOut ?? 0);
@@ -136,7 +136,11 @@ class Term {
     // Nothing is written, and so nothing deleted, before everything is known.
     const all = discovery.listed.then(() => true);
     const isListed = await Promise.race([all, this.#over.promise.then(() => false)]);
-    if (isListed) await this.publisher.begin(() => discovery.entities.all());
+    if (isListed) {
+      await this.publisher
+        .begin(() => discovery.entities.all())
+        .catch((thrown: unknown) => this.#report("store", Fault.from(thrown)));
+    }
     await this.#over.promise;
     await discovery.close();
   }

@@ -73,7 +73,7 @@ export class EntityPublisher {
    * Resolves when the store has everything, or the publisher is closed.
    */
   async begin(all: () => Iterable<StoredEntity>): Promise<void> {
-    const { store, clock, log } = this.#options;
+    const { clock, log } = this.#options;
     if (!(await this.#adopt())) return;
     this.#hasBegun = true;
     for (const { ipAddress } of all()) this.#changed.add(ipAddress);
@@ -86,7 +86,16 @@ export class EntityPublisher {
     await this.#outbox.settled();
     log.info({ addresses: this.published, orphans }, "services are published");
     if (this.#stop.signal.aborted) return;
-    const failed = (message: string, cause?: unknown) => log.error({ error: cause }, message);
+    this.#guard();
+  }
+
+  /** Writes again what somebody else deletes. A watch that ends is begun again. */
+  #guard(): void {
+    const { store, clock, log } = this.#options;
+    const failed = (message: string, cause?: unknown) => {
+      log.error({ error: cause }, message);
+      this.#endGuard = clock.alarm(RETRY_MS, () => this.#guard());
+    };
     const followed = { prefixes: [DISCOVERY], what: "services", outbox: this.#outbox };
     this.#endGuard = followDeletions({ ...followed, store, log, failed });
   }
@@ -130,7 +139,10 @@ export class EntityPublisher {
 
   /** One after the other, so that a value that was read earlier is put earlier. */
   #flushNext(): Promise<void> {
-    this.#flushing = this.#flushing.then(() => this.#flush());
+    const { written } = this.#options;
+    this.#flushing = this.#flushing
+      .then(() => this.#flush())
+      .catch((thrown: unknown) => written(Fault.from(thrown)));
     return this.#flushing;
   }
 

@@ -7,9 +7,9 @@ import type { Outbox } from "./outbox.ts";
 
 interface DeletionsOptions {
   readonly store: Pick<Store, "watch">;
-  /** Of all that the outbox writes. */
+  /** Prefixes of the keys that the outbox writes. */
   readonly prefixes: readonly string[];
-  /** Of the entries, for the log. */
+  /** Name of the entries in the log. */
   readonly what: string;
   readonly outbox: Pick<Outbox, "putBack">;
   readonly log: Log;

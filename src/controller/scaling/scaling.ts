@@ -30,7 +30,7 @@ export interface ScalingOptions {
   readonly followed: (fault: Fault | undefined) => void;
   /** Nothing is scaled here any more. */
   readonly closed: () => void;
-  /** What is to be said about policies may have changed. */
+  /** The warnings about policies may have changed. */
   readonly warned: () => void;
   /** The store can no longer be followed. */
   readonly failed: (message: string, cause?: unknown) => void;

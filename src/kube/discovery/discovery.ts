@@ -23,7 +23,7 @@ export interface DiscoveryOptions {
   readonly client: KubeClient;
   /** The domain of the cluster, such as `cluster.local`. */
   readonly domain: string;
-  /** Called when both kinds of objects are followed, and with why not when one of them no longer is. */
+  /** Called when both kinds of objects are followed, and with the fault when one of them no longer is. */
   readonly followed: (fault: Fault | undefined) => void;
   /** Called with each address whose entity may differ from now on. */
   readonly changed?: ((address: string) => void) | undefined;

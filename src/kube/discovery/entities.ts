@@ -17,7 +17,7 @@ export interface Entity {
 /** The most addresses that objects may name together. Those beyond are left out, and counted. */
 const MOST = 200_000;
 /** The share of `most` at or below which addresses that were left out are taken in. */
-const ROOM = 0.9;
+const REFILL_BELOW = 0.9;
 const NONE: readonly string[] = [];
 
 /**
@@ -134,7 +134,7 @@ export class Entities {
 
   /** Takes in what was left out, once there is room for more than a few. */
   #fill(): void {
-    if (this.#leftOut === 0 || this.#named > this.#most * ROOM) return;
+    if (this.#leftOut === 0 || this.#named > this.#most * REFILL_BELOW) return;
     this.#leftOut = 0;
     for (const entities of this.#objects.values()) {
       for (const entity of entities) {

@@ -228,7 +228,7 @@ export class FollowedObject {
   }
 }
 
-/** What is no fault yet came from a reply that cannot be read. */
+/** Any other error came from a reply that cannot be read. */
 function faultOf(thrown: unknown, object: ObjectName): Fault {
   if (thrown instanceof Fault) return thrown;
   const message = `the API server sent what cannot be read as the scale of ${objectText(object)}`;

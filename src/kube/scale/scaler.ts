@@ -27,7 +27,7 @@ export interface Wanted {
   readonly replicas: number | undefined;
 }
 
-interface Held {
+interface Entry {
   wanted: Wanted;
   /** Absent until its kind is found. */
   followed: FollowedObject | undefined;
@@ -45,7 +45,7 @@ export class Scaler {
   readonly #options: ScalerOptions;
   readonly #autoscalers: Autoscalers;
   /** By `objectText`. */
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Map<string, Entry>();
   readonly #closing = new Set<Promise<void>>();
   readonly #stop = new AbortController();
   #searching: Promise<void> | undefined;
@@ -137,7 +137,7 @@ export class Scaler {
     this.#searching ??= this.#searchAll().finally(() => {
       this.#searching = undefined;
       // Another object may have come after its last look.
-      if (!this.#stop.signal.aborted && this.#homeless().length > 0) this.#search();
+      if (!this.#stop.signal.aborted && this.#withoutKind().length > 0) this.#search();
     });
   }
 
@@ -147,28 +147,28 @@ export class Scaler {
     const { signal } = this.#stop;
     // Objects that come in one turn of the event loop share a search.
     await undefined;
-    while (!signal.aborted && this.#homeless().length > 0) {
+    while (!signal.aborted && this.#withoutKind().length > 0) {
       try {
         this.#settle(await scalableKinds(client, signal));
       } catch (thrown) {
         if (signal.aborted) return;
-        for (const held of this.#homeless()) held.fault = Fault.from(thrown);
+        for (const held of this.#withoutKind()) held.fault = Fault.from(thrown);
       }
       changed();
-      if (this.#homeless().length === 0) return;
+      if (this.#withoutKind().length === 0) return;
       const hurry = new AbortController();
       this.#hurry = hurry;
       await pause(SEARCH_MS, clock, AbortSignal.any([signal, hurry.signal]));
     }
   }
 
-  #homeless(): readonly Held[] {
+  #withoutKind(): readonly Entry[] {
     return [...this.#held.values()].filter(({ followed }) => followed === undefined);
   }
 
   #settle(kinds: readonly ScalableKind[]): void {
     const { client, clock, chance, log, changed } = this.#options;
-    for (const held of this.#homeless()) {
+    for (const held of this.#withoutKind()) {
       const { object, replicas } = held.wanted;
       const found = kinds.find(
         ({ apiVersion, kind }) => apiVersion === object.apiVersion && kind === object.kind,
@@ -197,6 +197,6 @@ export class Scaler {
   }
 }
 
-function faultOf({ followed, fault }: Held): Fault | undefined {
+function faultOf({ followed, fault }: Entry): Fault | undefined {
   return followed === undefined ? fault : followed.fault;
 }

@@ -26,12 +26,16 @@ async function bench(t: TestContext, before: readonly StoredEntity[] = []) {
   }));
   if (ops.length > 0) await store.commit(ops);
   const commits: (readonly Op[])[] = [];
-  const state = { fails: false, listFails: false };
+  const state = { fails: false, listFails: false, watchFails: false };
   const watched: Store = storeWith(store, {
     async commit(each, options) {
       if (state.fails) throw new Fault("UNAVAILABLE", "the store is away");
       commits.push(each);
       return store.commit(each, options);
+    },
+    watch(prefixes, signal) {
+      if (state.watchFails) throw new Fault("PERMISSION_DENIED", "the store lets nobody watch");
+      return store.watch(prefixes, signal);
     },
     async list(prefix, options) {
       if (state.listFails) throw new Fault("UNAVAILABLE", "the store is away");
@@ -188,6 +192,23 @@ test("what somebody else deletes is written again", async (t) => {
   await until("it is there", async () => (await stored()).has("10.0.0.1"));
   await until("all of it", async () => (await store.list(DISCOVERED)).entries.length === 1);
   assert.match(log.lines.map(({ message }) => message).join("\n"), /somebody deleted services/);
+});
+
+test("a watch that ends is begun again, so that deletions are noticed after all", async (t) => {
+  const { store, state, clock, know, begin, stored, log } = await bench(t);
+  know(entity("10.0.0.1", "a"));
+  state.watchFails = true;
+  await begin();
+  await until("the watch has ended", () => log.lines.some(({ level }) => level === "error"));
+  await store.commit([{ kind: "delete", key: entityKey("10.0.0.1") }]);
+  state.watchFails = false;
+  clock.advance(5_000);
+  await store.commit([{ kind: "put", key: "other", value: new Uint8Array() }]);
+  await until("a deletion is made up for", async () => {
+    const { size } = await stored();
+    if (size === 0) await store.commit([{ kind: "delete", key: entityKey("10.0.0.1") }]);
+    return size === 1;
+  });
 });
 
 test("an end leaves everything in the store", async (t) => {
