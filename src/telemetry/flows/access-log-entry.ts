@@ -3,7 +3,7 @@
 
 import { decimalOf } from "#base/text/decimal.ts";
 import { type HttpLogEntry, TIME } from "#wire/access-log/entry.ts";
-import type { FlowReport } from "./flow-report.ts";
+import { type FlowReport, MISSING } from "./flow-report.ts";
 
 /** Envoy's value of `%RESPONSE_CODE%` for a request without a response. */
 const NO_RESPONSE = "0";
@@ -60,6 +60,10 @@ export class LoggedEntry implements FlowReport {
         return tag === undefined ? undefined : decimalOf(tag);
       }
     }
+  }
+
+  has(name: string): boolean {
+    return this.number(name) !== undefined || (this.#entry?.tag(name) ?? MISSING) !== MISSING;
   }
 }
 

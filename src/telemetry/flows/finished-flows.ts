@@ -146,7 +146,7 @@ export class FinishedFlows implements MetricSource {
   #settleCost(report: FlowReport, { reservationId }: LoggedDecision, bad: () => void): void {
     const cost = numberOf(report, COST, bad);
     const known = cost !== undefined && cost >= 0 && cost <= MAX_LABEL_NUMBER;
-    if (cost !== undefined && !known) bad();
+    if (!known && report.has(COST)) bad();
     const status = Number(report.statusCode) || 0;
     const end = { reservationId, cost: known ? cost : undefined, status };
     this.#settlements[this.#settle?.(end) ? "settled" : "unknown"]++;

@@ -21,7 +21,12 @@ export interface FlowReport {
    * need not make sense.
    */
   number(name: string): number | undefined;
+  /** Whether the sender wrote a value under this name, a number or not. A lone `-` means that it has none. */
+  has(name: string): boolean;
 }
+
+/** The text that a proxy writes for an unknown value. */
+export const MISSING = "-";
 
 const NS_PER_MS = 1e6;
 

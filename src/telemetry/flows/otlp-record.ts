@@ -2,12 +2,9 @@
 
 import { decimalOf } from "#base/text/decimal.ts";
 import type { Attributes } from "#wire/otlp/records.ts";
-import type { FlowReport, Source } from "./flow-report.ts";
+import { type FlowReport, MISSING, type Source } from "./flow-report.ts";
 
 const SOURCES: ReadonlySet<string> = new Set<Source>(["envoy", "lua", "sdk"]);
-
-/** The text that a proxy writes for an unknown value. */
-const MISSING = "-";
 
 /** Undefined when the source is unknown. */
 export function reportOfRecord(record: Attributes): FlowReport | undefined {
@@ -49,6 +46,10 @@ class OtlpRecord implements FlowReport {
   number(name: string): number | undefined {
     const value = this.#record.get(name);
     return typeof value === "string" ? decimalOf(value) : value;
+  }
+
+  has(name: string): boolean {
+    return (this.#record.get(name) ?? MISSING) !== MISSING;
   }
 
   #text(attribute: string): string {

@@ -122,6 +122,17 @@ test("what cannot be used is counted by reason, and the rest of the message is u
   assert.equal(sum()?.value, 2 * 28);
 });
 
+test("a cost that is no number is counted, and a missing one is not", () => {
+  const { log, metrics } = setup();
+  const reserved = decision({ reservationId: "id" });
+  const costing = (cost: string) => entryOf(reserved, { customTags: { "sluice.cost": cost } });
+  log(entryOf(reserved), costing("-"), costing("12.5"));
+  assert.equal(metrics.read("sluice_bad_measurements_total"), undefined);
+  const unusable = ["abc", "", "NaN", "0x10", "-1"];
+  log(...unusable.map(costing));
+  assert.equal(metrics.read("sluice_bad_measurements_total"), unusable.length);
+});
+
 test("slots of a flow that nobody else ends return once it has ended", () => {
   const ended: (readonly SlotRef[])[] = [];
   const held = new Set(["one", "late"]);

@@ -241,12 +241,16 @@ test("estimates of a flow that nobody else ends are settled, at its cost and by 
     { reservationId, cost: undefined, status: 0 },
   ]);
   settled.length = 0;
-  for (const cost of ["-1", "1e13"]) report({ "sluice.cost": cost });
-  assert.deepEqual(settled, [
-    { reservationId, cost: undefined, status: 200 },
-    { reservationId, cost: undefined, status: 200 },
-  ]);
-  assert.equal(metrics.read("sluice_bad_measurements_total"), 2);
+  report({ "sluice.cost": "-" });
+  assert.equal(metrics.read("sluice_bad_measurements_total"), undefined);
+  settled.length = 0;
+  const unusable = ["-1", "1e13", "abc", "", "NaN", "0x10", Number.NaN];
+  for (const cost of unusable) report({ "sluice.cost": cost });
+  assert.deepEqual(
+    settled,
+    unusable.map(() => ({ reservationId, cost: undefined, status: 200 })),
+  );
+  assert.equal(metrics.read("sluice_bad_measurements_total"), unusable.length);
   settled.length = 0;
   log.consume(record({ "aperture.check_response": decision({}) }));
   const expecting = decision({ reservationId: "id", expectEnd: true });

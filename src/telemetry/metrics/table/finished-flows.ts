@@ -56,6 +56,6 @@ export const FINISHED_FLOW_METRICS = {
     type: "counter",
     labels: [],
     about:
-      "Negative durations and lengths in records of finished flows, where a flux meter asked for them. They are not used.",
+      "Negative durations and lengths in records of finished flows, where a flux meter asked for them, and costs (sluice.cost) that are no number of tokens. They are not used.",
   },
 } as const satisfies MetricTable;
