@@ -58,6 +58,7 @@ export function injectionSettings({ injector, agent }: InjectorConfigs): Configu
     ...referencesOf(injector, faults),
   ];
   const port = portOf(agent, faults);
+  faults.push(...clashesOf(injector, port));
   if (injector.config.sidecar.image.trim() === "") {
     const [wanted, got] = ["the image of Sluice", "nothing"];
     faults.push({ process: "injector", path: "sidecar.image", where: "", wanted, got });
@@ -166,6 +167,19 @@ function portOf({ config, origins }: Loaded<"agent">, faults: ConfigError[]): nu
   const where = origins.get(path)?.where ?? "";
   faults.push({ process: "agent", path, where, wanted, got: JSON.stringify(addr) });
   return 0;
+}
+
+/** The ports of Envoy that are the agent's: both listen in every pod that gets them. */
+function clashesOf({ config, origins }: Loaded<"injector">, port: number): readonly ConfigError[] {
+  const { admin_port, port: own } = config.envoy;
+  return Object.entries({ "envoy.port": own, "envoy.admin_port": admin_port }).flatMap(
+    ([path, each]) => {
+      if (each !== port) return [];
+      const where = origins.get(path)?.where ?? "";
+      const wanted = "another port than that of the agent's server.listener.addr";
+      return [{ process: "injector", path, where, wanted, got: `${each}` }];
+    },
+  );
 }
 
 /** Those that somebody chose: a default that is taken is left out by the agent itself. */

@@ -115,6 +115,18 @@ test("ports that somebody chose are ports of the sidecar", (t) => {
   ]);
 });
 
+test("Envoy and the agent do not get one port", (t) => {
+  const refuses = (env: Readonly<Record<string, string>>, words: RegExp) =>
+    assert.throws(() => injectionOf(t, env), words);
+  const agents = "wanted another port than that of the agent's server.listener.addr, got";
+  const own = { SVC_INJECTOR_ENVOY_PORT: "8080" };
+  refuses(own, new RegExp(`envoy\\.port \\(SVC_INJECTOR_ENVOY_PORT\\): ${agents} 8080`));
+  refuses({ SVC_AGENT_SERVER_LISTENER_ADDR: ":9901" }, /envoy\.admin_port: wanted .* got 9901/);
+  refuses({ SVC_INJECTOR_ENVOY_PORT: "9901" }, /wanted another port than envoy\.port, got 9901/);
+  const moved = { ...own, SVC_AGENT_SERVER_LISTENER_ADDR: ":8081" };
+  assert.equal(injectionOf(t, moved).envoy.port, 8080);
+});
+
 test("rules between keys hold with the secrets that sidecars refer to", (t) => {
   const SVC_AGENT_ETCD_USERNAME = "agent";
   assert.throws(() => injectionOf(t, { SVC_AGENT_ETCD_USERNAME }), /etcd\.password/);

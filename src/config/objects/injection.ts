@@ -134,7 +134,7 @@ export const envoyConfig = table(
   },
   ({ admin_port, port }) =>
     admin_port === port
-      ? [{ key: "admin_port", wanted: "another port than port", got: `${port}` }]
+      ? [{ key: "admin_port", wanted: "another port than envoy.port", got: `${port}` }]
       : [],
 );
 
