@@ -264,9 +264,16 @@ function controllerValues(): string {
       resources: {
         type: "array",
         minItems: 1,
-        items: { type: "string", pattern: "^[a-z0-9-]+([.][a-z0-9.-]+)?$" },
+        // Of the kinds without a group, only one can be scaled.
+        items: {
+          type: "string",
+          pattern: "^([a-z0-9-]+[.][a-z0-9.-]+|replicationcontrollers)$",
+        },
       },
-      namespaces: NAMES,
+      namespaces: {
+        type: "array",
+        items: { type: "string", pattern: "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" },
+      },
     }),
     policies: only({
       crWatcher: only({

@@ -267,7 +267,9 @@ test("controllers get rights where they scale, in all namespaces or in those tha
   const none = { injector: { enabled: false } };
   const isRole = ({ kind }: Rendered) => /Role/.test(kind);
   assert.ok(!(await controller(none)).some(isRole));
-  const own = { autoScale: { enabled: true, resources: ["shops.example.com", "pods"] } };
+  const own = {
+    autoScale: { enabled: true, resources: ["shops.example.com", "replicationcontrollers"] },
+  };
   const everywhere = await controller(none, own);
   const rules = only(everywhere, "ClusterRole")["rules"];
   const of = (group: string, resource: string, ...verbs: readonly string[]) => ({
@@ -278,8 +280,8 @@ test("controllers get rights where they scale, in all namespaces or in those tha
   assert.deepEqual(rules, [
     of("example.com", "shops", "list", "watch"),
     of("example.com", "shops/scale", "get", "update"),
-    of("", "pods", "list", "watch"),
-    of("", "pods/scale", "get", "update"),
+    of("", "replicationcontrollers", "list", "watch"),
+    of("", "replicationcontrollers/scale", "get", "update"),
     of("autoscaling", "horizontalpodautoscalers", "list", "watch"),
   ]);
   assert.equal(podOf(only(everywhere, "Deployment")).automountServiceAccountToken, true);
@@ -297,7 +299,10 @@ test("controllers get rights where they scale, in all namespaces or in those tha
   assert.equal(subject.name, only(named, "ServiceAccount").metadata.name);
   const key = treeOf("controller.config.auto_scale.kubernetes.enabled", true);
   assert.equal(only(await controller(none, key), "ClusterRole")["rules"].length, 7);
-  await assert.rejects(controller(own, { autoScale: { resources: ["Deployment"] } }), /resources/);
+  for (const resource of ["Deployment", "deployments", "pods", "deployments."])
+    await assert.rejects(controller(own, { autoScale: { resources: [resource] } }), /resources/);
+  for (const namespace of ["Shop", "shop.eu", "-shop", ""])
+    await assert.rejects(controller(own, { autoScale: { namespaces: [namespace] } }), /namespaces/);
 });
 
 test("controllers get rights where policies are resources, and a webhook where they have TLS", async () => {
