@@ -26,6 +26,11 @@ const CLOUD = "not built yet: there is no cloud service to report to";
 const PIPELINE = "not built yet: exporting metrics over OTLP";
 const INSTALLATION_MODE =
   "informational, except that CLOUD_AGENT permits the agent group `aperture-cloud`";
+/** Modes that the charts and the injector set in every pod: nobody chose them for an effect. */
+const SET_BY_INSTALLATION: ReadonlySet<string> = new Set([
+  "KUBERNETES_SIDECAR",
+  "KUBERNETES_DAEMONSET",
+]);
 /** Applies only to trees of standalone. */
 const IN_MEMORY = "standalone keeps its rules in memory";
 /** Applies only to a tree that configures a part of the process. */
@@ -179,7 +184,13 @@ export function ineffectiveSettings(
   const found: IneffectiveSetting[] = [];
   for (const [path, { source, where }] of loaded.origins) {
     const why = ineffectiveReason(loaded.process, path, role);
-    if (source !== "default" && why !== undefined) found.push({ path, where, why });
+    if (source === "default" || why === undefined) continue;
+    if (why === INSTALLATION_MODE && isSetByInstallation(loaded)) continue;
+    found.push({ path, where, why });
   }
   return found;
+}
+
+function isSetByInstallation({ config }: Loaded): boolean {
+  return "cloudext" in config && SET_BY_INSTALLATION.has(config.cloudext.installation_mode);
 }

@@ -78,6 +78,14 @@ test("only keys that were set are reported, and without their values", () => {
   assert.doesNotMatch(JSON.stringify(named), /hunter2/);
 });
 
+test("the installation mode that charts and the injector set is no mistake", () => {
+  const namedOf = (mode: string) =>
+    ineffectiveSettings(configOf("agent", { SVC_AGENT_CLOUDEXT_INSTALLATION_MODE: mode }));
+  for (const mode of ["KUBERNETES_SIDECAR", "KUBERNETES_DAEMONSET"])
+    assert.deepEqual(namedOf(mode), [], mode);
+  assert.equal(namedOf("LINUX_BARE_METAL").length, 1);
+});
+
 test("set server keys of the controller are reported as unused", () => {
   const named = ineffectiveSettings(
     configOf("controller", { SVC_CONTROLLER_SERVER_LISTENER_ADDR: ":1" }),
