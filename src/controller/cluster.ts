@@ -2,6 +2,7 @@
 // leads; it judges policies for the API server, and lists what can be scaled, whether it leads or not.
 
 import type { ScalableObjects } from "#api/fleet/scale-points.ts";
+import { Fault } from "#base/fault.ts";
 import type { Route } from "#base/handler.ts";
 import type { ControllerConfig } from "#config/tree.ts";
 import { findAccess } from "#kube/api/access.ts";
@@ -39,7 +40,10 @@ export async function openCluster(
 ): Promise<Cluster> {
   const { clock, env, scope } = process;
   const log = process.log.child("kubernetes");
-  const access = await findAccess(env, clock);
+  const access = await findAccess(env, clock).catch((thrown: unknown) => {
+    const { code, message } = Fault.from(thrown);
+    throw new Fault(code, `${askingKeys(settings).join(" and ")}: ${message}`);
+  });
   const { http_client } = settings.kubernetes_client;
   const proxy = settings.client.proxy;
   const client = new KubeClient({ access, settings: http_client, proxy, env, clock, log });
@@ -48,6 +52,14 @@ export async function openCluster(
     ...(settings.policies.cr_watcher.enabled ? policyParts(process, settings, client) : {}),
     ...(settings.auto_scale.kubernetes.enabled ? scalingParts(process, client) : {}),
   };
+}
+
+/** The keys that ask for an API server. */
+function askingKeys({ auto_scale, policies }: ControllerConfig): readonly string[] {
+  return [
+    ...(auto_scale.kubernetes.enabled ? ["auto_scale.kubernetes.enabled"] : []),
+    ...(policies.cr_watcher.enabled ? ["policies.cr_watcher.enabled"] : []),
+  ];
 }
 
 const STANDING_BY = "policy resources are followed by the controller that leads";

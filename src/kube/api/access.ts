@@ -68,7 +68,11 @@ const REFUSED = {
 
 async function fromKubeconfig(path: string, clock: Clock): Promise<Access> {
   const refuse = (why: string) => new Fault("INVALID_ARGUMENT", `KUBECONFIG: ${path}: ${why}`);
-  const config = yamlOf(await readTextFile(path, MAX_BYTES), refuse);
+  const text = await readTextFile(path, MAX_BYTES).catch((thrown: unknown) => {
+    const { code, message } = Fault.from(thrown);
+    throw new Fault(code, `KUBECONFIG: ${message}`);
+  });
+  const config = yamlOf(text, refuse);
   const named = (list: string, name: string, what: string): unknown => {
     const all = fieldOf(config, list);
     const found = Array.isArray(all) && all.find((each) => textOf(each, "name") === name);

@@ -152,3 +152,16 @@ test("an autoscaler of the same object, and an object that is not there, are war
     );
   });
 });
+
+test("without an API server, the fault names the keys that ask for one", async (t) => {
+  const scales = { SVC_CONTROLLER_AUTO_SCALE_KUBERNETES_ENABLED: "true" };
+  const both = { ...scales, SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED: "true" };
+  for (const [controller, words] of [
+    [scales, /^auto_scale\.kubernetes\.enabled: wanted a Kubernetes API server: /],
+    [both, /^auto_scale\.kubernetes\.enabled and policies\.cr_watcher\.enabled: wanted a /],
+  ] as const)
+    await assert.rejects(standalone(t, { policies: {}, controller }), (fault: Error) => {
+      assert.match(fault.message, words);
+      return true;
+    });
+});

@@ -102,6 +102,8 @@ test("what a kubeconfig says and cannot be honoured is refused", async (t) => {
   const folder = folderOf(t, { bad: "token: t0ken\n\t- [" });
   const bad = findAccess({ KUBECONFIG: join(folder, "bad") }, fakeClock());
   await refused(bad, "INVALID_ARGUMENT", /wanted YAML/);
+  const missing = findAccess({ KUBECONFIG: join(folder, "none") }, fakeClock());
+  await refused(missing, "INVALID_ARGUMENT", /^KUBECONFIG: .*none: wanted a file .*ENOENT/);
 });
 
 test("without either there is no server", async () => {
