@@ -32,7 +32,18 @@ export function loadStandalone(sources: ConfigSources): StandaloneConfig {
   const agent = attempt(() => loadConfig("agent", { ...sources, beside: "controller" }));
   const controller = attempt(() => loadConfig("controller", { ...sources, beside: "agent" }));
   if (agent === undefined || controller === undefined) throw ConfigFault.join(faults);
+  refusePublishedDiscovery(agent);
   return { agent: onLoopback(agent), controller };
+}
+
+/** The controller of standalone publishes no discovery, as there is no other agent that could read it. */
+function refusePublishedDiscovery({ config, origins }: Loaded<"agent">): void {
+  const { enabled, source } = config.service_discovery.kubernetes;
+  if (!enabled || source !== "controller") return;
+  const path = "service_discovery.kubernetes.source";
+  const wanted = "api_server, because the controller of standalone publishes no discovery";
+  const where = origins.get(path)?.where ?? "";
+  throw new ConfigFault([{ process: "agent", path, where, wanted, got: source }]);
 }
 
 /** The address of standalone unless one is configured. */

@@ -163,6 +163,19 @@ log: { level: warn }
   );
 });
 
+test("discovery that a controller publishes is refused, as standalone publishes none", (t) => {
+  const empty = folderOf(t);
+  const load = (env: Readonly<Record<string, string>>) =>
+    loadStandalone({ env, configPath: empty, dotenvDir: empty }).agent;
+  const prefix = "SVC_AGENT_SERVICE_DISCOVERY_KUBERNETES_";
+  const published = { [`${prefix}SOURCE`]: "controller" };
+  assert.throws(
+    () => load(published),
+    /service_discovery\.kubernetes\.source \(SVC_AGENT_\w+\): wanted api_server, .* got controller/,
+  );
+  load({ ...published, [`${prefix}ENABLED`]: "false" });
+});
+
 test("without a configured address, only this machine can connect", (t) => {
   const empty = folderOf(t);
   const load = (env: Readonly<Record<string, string>>) =>
