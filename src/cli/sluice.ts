@@ -101,7 +101,8 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     load: async () => (await import("./check.ts")).checkCommand,
   },
   "policy check": {
-    usage: "[--json] [--strict] FILE…",
+    usage:
+      "[--json] [--strict] [--auto-scale] [--label NAME]… [--agent-group NAME] [--queries WHO] FILE…",
     about: "check policy documents without running them",
     flags: {
       "--json": "print JSON, with line and column for editors",
