@@ -136,7 +136,7 @@ export const controllerAutoScaleConfig = table(
   {
     enabled: bool(
       false,
-      "Set the replicas of the objects that pod scalers and auto scalers of policies name. The API server is that of KUBECONFIG, or else of the pod's service account, which must be allowed to list and watch these objects, to get and update their scale, and to list and watch HorizontalPodAutoscalers.",
+      "Set the replicas of the objects that pod scalers and auto scalers of policies name. The pod's service account, or the user of the kubeconfig that KUBECONFIG names, must be allowed to list and watch these objects, to get and update their scale, and to list and watch HorizontalPodAutoscalers.",
       { own: true },
     ),
   },
@@ -153,7 +153,7 @@ export const kubernetesDiscoveryConfig = table(
     source: choice(
       "api_server",
       ["api_server", "controller"] as const,
-      "`api_server`: the agent watches EndpointSlices and Services. The API server is that of KUBECONFIG, or else of the pod's service account, which must be allowed to list and watch both; without KUBERNETES_SERVICE_HOST, outside a cluster, nothing is watched. `controller`: the agent reads from etcd what the leading controller discovered (its `service_discovery.kubernetes.enabled`), and needs no right on the Kubernetes API. It follows the key of its own pod, whose addresses POD_IPS or POD_IP names, and looks other addresses up in the background, so that the first check from an address may not know it yet.",
+      "`api_server`: the agent watches EndpointSlices and Services. The pod's service account, or the user of the kubeconfig that KUBECONFIG names, must be allowed to list and watch both; without KUBERNETES_SERVICE_HOST, outside a cluster, nothing is watched. `controller`: the agent reads from etcd what the leading controller discovered (its `service_discovery.kubernetes.enabled`), and needs no right on the Kubernetes API. It follows the key of its own pod, whose addresses POD_IPS or POD_IP names, and looks other addresses up in the background, so that the first check from an address may not know it yet.",
       { own: true },
     ),
   },
@@ -165,7 +165,7 @@ export const controllerDiscoveryConfig = table(
   {
     enabled: bool(
       false,
-      "While this controller leads, watch the EndpointSlices and Services of the whole cluster, and publish in etcd what stands at each address, for agents with `service_discovery.kubernetes.source: controller`. The API server is that of KUBECONFIG, or else of the pod's service account, which must be allowed to list and watch both. A leader with false deletes what an earlier one published.",
+      "While this controller leads, watch the EndpointSlices and Services of the whole cluster, and publish in etcd what stands at each address, for agents with `service_discovery.kubernetes.source: controller`. The pod's service account, or the user of the kubeconfig that KUBECONFIG names, must be allowed to list and watch both. A leader with false deletes what an earlier one published.",
       { own: true },
     ),
   },
@@ -199,6 +199,6 @@ export const checkpointsConfig = table(
 export const crWatcherConfig = table("CRWatcherConfig", "Policies as Kubernetes resources.", {
   enabled: bool(
     false,
-    "Run the Policy resources (fluxninja.com/v1alpha1) of the controller's namespace, and answer the validating webhook at /validate/policy. The API server is that of KUBECONFIG, or else of the pod's service account.",
+    "Run the Policy resources (fluxninja.com/v1alpha1) of the controller's namespace, and answer the validating webhook at /validate/policy. The process calls the API server as the user of the kubeconfig that KUBECONFIG names; without KUBECONFIG, as the pod's service account.",
   ),
 });
