@@ -2,17 +2,20 @@
 // cluster.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { nameOf } from "#config/read/variables.ts";
 import type { LeafRow } from "#config/table/row.ts";
 import { validateText } from "#config/table/value.ts";
 import { leaves, PROCESSES } from "#config/tree.ts";
+import { folderOf } from "../../kit/folder.ts";
 import {
   type Chart,
   chartPath,
   helm,
   objectsIn,
+  objectsOf,
   type Rendered,
   type Values,
 } from "../../kit/kube/helm.ts";
@@ -256,5 +259,34 @@ for (const process of ["agent", "controller"] as const) {
     );
   });
 }
+
+test("the notes of the chart sluice name only what the release has", async (t) => {
+  const folder = folderOf(t);
+  cpSync(chartPath("sluice", ".."), folder, { recursive: true, dereference: true });
+  const templates = join(folder, "sluice/templates");
+  const notes = readFileSync(join(templates, "NOTES.txt"), "utf8");
+  // Helm prints notes only with a cluster, so here they are the field of an object.
+  const object = 'kind: Notes\nmetadata: { name: notes }\ntext: {{ include "notes" . | toJson }}\n';
+  writeFileSync(
+    join(templates, "notes.yaml"),
+    `{{- define "notes" }}${notes}{{ end }}apiVersion: v1\n${object}`,
+  );
+  const notesOf = async (values: Values): Promise<string> => {
+    const args = ["template", "x", join(folder, "sluice"), "--namespace", "sluice"];
+    const flags = ["--kube-version", "1.34.1", "--show-only", "templates/notes.yaml"];
+    return objectsOf(await helm([...args, ...flags], { values }))[0]?.["text"];
+  };
+  const usual = await notesOf({});
+  assert.match(usual, /rollout status deployment\/sluice-injector\n/);
+  assert.match(usual, /kubectl label namespace NAMESPACE sluice-injection=enabled/);
+  const without = await notesOf(treeOf("sluice-controller.injector.enabled", false));
+  assert.doesNotMatch(without, /sluice-injector|label namespace/);
+  assert.match(without, /No injector is installed/);
+  const onNodes = await notesOf(treeOf("sluice-agent.installationMode", "KUBERNETES_DAEMONSET"));
+  assert.doesNotMatch(onNodes, /label namespace/);
+  assert.match(onNodes, /rollout status daemonset\/x-agent\n/);
+  assert.match(onNodes, /over gRPC at\n\n {5}x-agent\.sluice\.svc:8080\n/);
+  assert.match(await notesOf(treeOf("sluice-agent.enabled", false)), /this release has none/);
+});
 
 /** All charts, with as much as there is. */
