@@ -1,5 +1,5 @@
-// What Istio, Envoy Gateway and Contour may be told, from their own modules: tests compare recipes with it. The modules are
-// only downloaded.
+// Definitions of the configuration of Istio, Envoy Gateway and Contour, from their own modules: tests compare recipes
+// with them. The modules are only downloaded.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, globSync, readFileSync, writeFileSync } from "node:fs";

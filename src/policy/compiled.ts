@@ -76,7 +76,7 @@ export interface Need {
   readonly agentGroup?: string;
   /** Only for a label. */
   readonly readBy?: LimiterLabel;
-  /** Of a scaled object only. */
+  /** Present only for a scaled object. */
   readonly object?: ScaledObject;
   readonly at: Position;
   readonly path: string;

@@ -81,7 +81,7 @@ export interface KnownNames {
   readonly agentGroups?: readonly string[] | undefined;
   /** Whether no check names a control point of an agent group; where it is undefined, that is not known. */
   readonly isUnused?: ((agentGroup: string, controlPoint: string) => boolean) | undefined;
-  /** What is to be said about a Kubernetes object that a policy scales; where it is undefined, that is not known. */
+  /** Warnings about a Kubernetes object that a policy scales; undefined where nothing is known of objects. */
   readonly scaling?: ((object: ScaledObject) => readonly Omit<PolicyWarning, "path">[]) | undefined;
   /** Finds the known word that was meant. It compares all of them, so it is asked for unmet needs only. */
   readonly suggest?: (word: string, known: readonly string[]) => string | undefined;

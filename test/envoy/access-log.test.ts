@@ -109,7 +109,7 @@ const SLOW_MS = 180_000;
 /** The host address of the agent, so that no other process takes its port during the restart. */
 const HOST = "127.0.0.4";
 
-/** Of ten requests: what their paths are. */
+/** Paths of ten requests. */
 const WAYS = ["/ok", "/ok", "/reset", "/ok", "/cut", "/ok", "/hang", "/ok", "/ok", "/ok"];
 
 test("2 000 requests at once, under a limit of 50, with a restart of the agent", async (t) => {

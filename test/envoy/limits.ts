@@ -1,4 +1,4 @@
-// What tests of limits with a real Envoy share: a bootstrap with the gRPC access log whose own limits are far away, and a
+// Shared by tests of limits with a real Envoy: a bootstrap with the gRPC access log whose own limits are far away, and a
 // client whose requests can be cancelled.
 
 import assert from "node:assert/strict";

@@ -18,7 +18,7 @@ const RECIPES = join(import.meta.dirname, "../../deploy/recipes");
 const TYPES = "type.googleapis.com/envoy.extensions";
 const ROUTE: Path = [...AT.filters.slice(0, -1), "route_config", "virtual_hosts", 0, "routes", 0];
 
-/** What a control plane adds to the configuration of an Envoy. */
+/** The part that a control plane adds to the configuration of an Envoy. */
 interface Translation {
   /** Filters before the router. */
   readonly filters: readonly object[];

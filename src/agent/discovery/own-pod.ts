@@ -35,7 +35,7 @@ export class OwnPod {
     return [...this.#entities.values()];
   }
 
-  /** Of all its addresses together. */
+  /** Services of all its addresses together. */
   get services(): readonly string[] {
     const [only, ...others] = this.entities;
     if (only === undefined || others.length === 0) return only?.services ?? NONE;

@@ -111,7 +111,7 @@ export class EntityPublisher {
     });
   }
 
-  /** What is in the store stays there. */
+  /** Ends publishing. The store keeps its entries. */
   async close(): Promise<void> {
     this.#stop.abort();
     this.#disarm?.();

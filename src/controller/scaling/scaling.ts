@@ -136,7 +136,7 @@ export class Scaling implements MetricSource {
     this.#changed();
   }
 
-  /** What cannot be read is as if it were not there. */
+  /** Entries that cannot be read count as absent. */
   #read<T>(into: Map<string, T>, key: string, name: string, read: () => T): void {
     try {
       into.set(name, read());
@@ -147,7 +147,7 @@ export class Scaling implements MetricSource {
     }
   }
 
-  /** Of several decisions about one object the greatest counts. Those for another version of the policy do not. */
+  /** The greatest of several decisions about one object counts. Decisions for another version of the policy do not. */
   #wanted(): ReadonlyMap<string, Wanted> {
     const wanted = new Map<string, Wanted>();
     for (const [name, { object, policyHash }] of this.#scalers) {

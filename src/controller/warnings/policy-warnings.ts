@@ -27,7 +27,7 @@ interface PolicyWarningsOptions {
   readonly agentGroups: readonly string[] | undefined;
   /** Checks so far by agent group and control point; undefined where no agent runs in this process. */
   readonly checks: (() => Iterable<CheckCount>) | undefined;
-  /** What is to be said about a Kubernetes object that a policy scales. */
+  /** Warnings about a Kubernetes object that a policy scales. */
   readonly scaling: (object: ScaledObject) => readonly Omit<PolicyWarning, "path">[];
   /** The number of flows that each limiter has judged so far; empty where no agent runs in this process. */
   readonly limiters: () => readonly LimiterCount[];

@@ -31,7 +31,7 @@ export class SlotLimiter implements NamedLimiter {
   slots: SlotParams = NO_NUMBERS;
   /** The slots of each key. */
   readonly keys = new Map<string, KeySlots>();
-  /** What the keys have learned, where their limit is adaptive. */
+  /** Learned limits of the keys; present where limits are adaptive. */
   readonly limits: AdaptiveLimits;
   /** Limiters of this agent's own plan. */
   planned = 0;

@@ -13,7 +13,7 @@ const MAX_RESERVATIONS = 50_000;
 /** Reservations that end by themselves in one turn, so that none of them keeps checks waiting. */
 const MAX_EXPIRED = 1_000;
 
-/** What one limiter took for a flow. */
+/** The tokens that one limiter took for a flow. */
 interface Part {
   readonly limiter: SettlingLimiter;
   readonly grant: Grant;

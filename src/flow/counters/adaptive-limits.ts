@@ -20,7 +20,7 @@ export interface AdaptiveSummary {
 export class AdaptiveLimits {
   readonly #most: number;
   readonly #limits = new Map<number, Gradient>();
-  /** Of the keys that found no room, and of the count without a key. */
+  /** The limit of the keys that found no room, and of the count without a key. */
   #shared: Gradient | undefined;
 
   /** `maxKeys`: as many as the limiter tells apart. */

@@ -52,7 +52,7 @@ export interface BucketReply {
   readonly recall: boolean;
   /** The home has no room for this key, and counts it together with others. */
   readonly full: boolean;
-  /** Of slots: the tokens that were in flight before, where the home knows. */
+  /** Only for slots: the tokens that were in flight before, where the home knows. */
   readonly inFlight?: number | undefined;
 }
 

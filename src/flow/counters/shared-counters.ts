@@ -14,7 +14,7 @@ export interface CounterName {
 export interface SharedEngine<Params> extends CounterEngine<Params> {
   /** Makes new numbers count from now on. */
   adopt(params: Params): void;
-  /** What the keys that this agent counts have learned. Only of slots with adaptive limits. */
+  /** Learned limits of the keys that this agent counts; only for slots with adaptive limits. */
   adaptive?(now: number): AdaptiveSummary | undefined;
   /** The limiter is in no plan any more. What is counted stays, because other agents may still use it. */
   close(): void;

@@ -20,7 +20,7 @@ export interface Limiter {
   undo(grant: Grant): void;
   /** Ends one slot; false when it is unknown or expired. Absent in limiters without slots. */
   end?(grant: Grant): boolean | Pending<boolean>;
-  /** How flows settle what they took. Undefined or absent where they cost what they took. */
+  /** Rule by which flows settle their estimates. Undefined or absent where they cost what they took. */
   readonly settlement?: SettlementRule | undefined;
   /** Makes the cost of a flow that has ended take the place of what it took. Present where `settlement` is. */
   settle?(grant: Grant, cost: number): void;

@@ -38,7 +38,7 @@ export interface InjectorOptions {
   readonly ignoredNamespaces: readonly string[];
   /** ConfigMap of the injector's namespace that says what sidecars are like; empty: there is none. */
   readonly configMap: string;
-  /** What sidecars are like, with the entries of the ConfigMap. Throws a Fault for entries that cannot be used. */
+  /** Settings of sidecars, with the entries of the ConfigMap. Throws a Fault for entries that cannot be used. */
   readonly sidecars: (entries: Texts) => Sidecars;
   readonly webhook: WebhookSettings;
   /** Whether sidecars are native; `auto` asks the cluster. */

@@ -44,7 +44,7 @@ export async function controlPoints(
   return { points, faults, isCut: false };
 }
 
-/** Of a kind that is served in several versions the first, which the server prefers. */
+/** The first version of a kind that is served in several: the server prefers it. */
 function preferred(kinds: readonly ScalableKind[]): readonly ScalableKind[] {
   const seen = new Set<string>();
   return kinds.filter(({ resource: { group, plural } }) => {

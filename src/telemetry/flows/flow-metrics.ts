@@ -97,7 +97,7 @@ interface ComponentRow {
   load: LoadGauges | undefined;
   /** Undefined for components without adaptive limits. */
   adaptive: AdaptiveGauges | undefined;
-  /** Of a limiter that has settled something. */
+  /** Present once the limiter has settled something. */
   settlements: SettlementCounts | undefined;
 }
 

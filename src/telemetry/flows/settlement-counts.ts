@@ -1,4 +1,4 @@
-// How the estimates of one limiter were settled, and the tokens by which they were wrong.
+// Counts of the settled estimates of one limiter, and the tokens by which they were wrong.
 
 import { SETTLED, type Settled } from "#flow/observer.ts";
 import type { MetricSink } from "../metrics/table.ts";

@@ -40,7 +40,7 @@ async function agentIn(t: TestContext, api: Pick<FakeApi, "url">, env = {}) {
   return main.address;
 }
 
-/** What a check says about services. */
+/** The services in the reply to a check. */
 async function labelsOf(agent: string, from: string, to: string) {
   const { services, source, destination } = await checked(agent, from, to);
   return { services, source, destination };

@@ -44,7 +44,7 @@ async function sidecar(t: TestContext, store: Store, env: Readonly<Record<string
   return main.address;
 }
 
-/** What a check says about services. */
+/** The services in the reply to a check. */
 async function labelsOf(agent: string, from: string, to: string) {
   const { services, source, destination } = await checked(agent, from, to);
   return { services, source, destination };

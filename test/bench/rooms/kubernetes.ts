@@ -1,4 +1,4 @@
-// What a large cluster costs the injector and service discovery: 1 000 pods created at 50 a second through a real API server,
+// Cost of a large cluster for the injector and service discovery: 1 000 pods created at 50 a second through a real API server,
 // and 10 000 endpoints. `node --expose-gc test/bench/rooms/kubernetes.ts [PODS] [ENDPOINTS]` prints times and memory, which
 // nobody judges, and fails if a pod lacks its sidecar or an endpoint is not found.
 

@@ -37,7 +37,7 @@ export interface FakeCluster {
   readonly watches: ReadonlyMap<string, Watching>;
   /** The objects of lists from now on, by the path of their kind. */
   objects: Readonly<Record<string, readonly KubeObject[]>>;
-  /** What a process in this cluster finds in its environment. */
+  /** Environment of a process in this cluster. */
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -70,7 +70,7 @@ export function environmentOf(t: TestContext, { url }: Pick<FakeApi, "url">) {
   return { KUBECONFIG, KUBERNETES_SERVICE_HOST: "10.96.0.1" };
 }
 
-/** What a check says about a request between these addresses. */
+/** The reply to a check of a request between these addresses. */
 export async function checked(agent: string, source: string, destination: string) {
   const request = { source: { address: source }, destination: { address: destination } };
   const headers = { "content-type": "application/json" };

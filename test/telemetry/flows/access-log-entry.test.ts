@@ -52,7 +52,7 @@ function setup(attributeKey = "workload_duration_ms", end: EndOfFlow = () => [])
   };
 }
 
-/** What Envoy's format strings say about the request of `entryOf`. */
+/** Values of Envoy's format strings for the request of `entryOf`. */
 const RECORD = {
   "aperture.source": "envoy",
   "aperture.check_response": MATCHED,

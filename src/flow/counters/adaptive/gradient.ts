@@ -178,7 +178,7 @@ export class Gradient {
     this.#trial = undefined;
     let baseline = latency < known ? (known + latency) / 2 : known;
     if (!this.#reached) {
-      // Nobody queued because of this limit, so the latency is that of the service, whatever it is.
+      // No flow queued because of this limit, so the latency is that of the service, whatever it is.
       if (latency > known) baseline += (latency - known) * Math.min(1, span / FOLLOW_MS);
     } else if (trial !== undefined) baseline = this.#judge(trial, latency, known);
     this.baseline = baseline;

@@ -128,7 +128,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     return this.#report(true, sum, max, this.#mark(id, slot));
   }
 
-  /** What the keys have learned; undefined where the limit is not adaptive, or no flow has asked. */
+  /** Learned limits of the keys; undefined where the limit is not adaptive, or no flow has asked. */
   adaptive(now: number): AdaptiveSummary | undefined {
     return this.#adaptive?.summary(now);
   }

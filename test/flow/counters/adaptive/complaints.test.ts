@@ -1,4 +1,4 @@
-// What users of other adaptive limits complain about, one simulation in virtual time for each thread. None of it happens here.
+// Complaints of users about other adaptive limits, one simulation in virtual time for each thread. None of it happens here.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

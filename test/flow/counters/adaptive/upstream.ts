@@ -5,7 +5,7 @@ import { seededChance } from "#base/chance.ts";
 
 /** A limit under test, in flows. */
 export interface Limit {
-  /** What gives the slot back; undefined when the flow is refused. */
+  /** Gives the slot back; undefined when the flow is refused. */
   take(now: number): ((now: number) => void) | undefined;
   /** The limit in force, for series and messages. */
   now(at: number): number;

@@ -191,7 +191,7 @@ export class Kubelet {
   }
 }
 
-/** How programs find the API server in a cluster; undefined while its Service is not there. */
+/** Variables by which programs find the API server in a cluster; undefined while its Service is not there. */
 function apiServerIn(
   services: readonly ServiceObject[],
 ): Readonly<Record<string, string>> | undefined {

@@ -80,7 +80,7 @@ export interface EnvSource {
   readonly secretRef?: { readonly name: string; readonly optional?: boolean };
 }
 
-/** How a container is asked or told something. */
+/** A probe or a hook of a container. */
 export interface Handler {
   readonly exec?: { readonly command: readonly string[] };
   readonly httpGet?: {

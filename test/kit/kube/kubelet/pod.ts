@@ -26,7 +26,7 @@ export interface PodOptions {
   readonly logs: string;
 }
 
-/** What is below is gone with the machine. */
+/** Everything below this folder is gone with the machine. */
 const PODS = "/run/pods";
 const RETRY_MS = 500;
 const DEFAULT_GRACE_SECONDS = 30;

@@ -24,7 +24,7 @@ export function isSidecar({ spec }: Container): boolean {
   return spec.restartPolicy === "Always";
 }
 
-/** What the status becomes; `before` are the conditions that it has. */
+/** The next status; `before` are the conditions that it has. */
 export function statusOf(
   pod: PodObject,
   parts: PodParts,
@@ -64,7 +64,7 @@ export function statusOf(
   };
 }
 
-/** What makes a report necessary: two statuses with the same summary say the same. */
+/** Summary of a status that makes a report necessary when it changes: two statuses with the same summary say the same. */
 // biome-ignore lint/suspicious/noExplicitAny: a status of this kubelet or of the API
 export function summaryOf(status: any): string {
   const conditions = (status?.conditions ?? []).map((each: Condition) => [each.type, each.status]);

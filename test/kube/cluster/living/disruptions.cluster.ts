@@ -100,7 +100,7 @@ async function sendRegulars(load: Load): Promise<void> {
   await Promise.all(REGULARS.map((user) => load.send(user)));
 }
 
-/** How often the agents of a shop have reported that what others counted may be lost. */
+/** Number of reports by the agents of a shop that counts of others may be lost. */
 function missedHandOvers(logs: string, { namespace }: Shop): number {
   const files = readdirSync(logs).filter((name) => name.startsWith(`${namespace}.shop-`));
   assert.ok(files.length > 0, "agents have logs");
@@ -113,7 +113,7 @@ function missedHandOvers(logs: string, { namespace }: Shop): number {
     .reduce((sum, { length }) => sum + length, 0);
 }
 
-/** What `kubectl rollout restart` does, until all pods are new. */
+/** Restarts as `kubectl rollout restart` does, and resolves when all pods are new. */
 async function rollOut(client: KubeClient, deployment: Ref, selector: string): Promise<void> {
   const annotations = { "kubectl.kubernetes.io/restartedAt": new Date().toISOString() };
   await client.merge(deployment, { spec: { template: { metadata: { annotations } } } });

@@ -9,7 +9,7 @@ export interface Counts {
   readonly refused: number;
   /** Everything that was neither admitted nor refused by a decision, with its time. */
   readonly lost: readonly string[];
-  /** How often a check took longer than Envoy waits for one, so that the user tried again. */
+  /** Checks that took longer than Envoy waits for one, so that the user tried again. */
   readonly late: number;
   /** The admitted requests of the user who got most: when, and by which pod. */
   readonly most: readonly string[];

@@ -1,4 +1,4 @@
-// What the tests with living pods share: an installation of the chart for trials, a service that it protects, a policy, and
+// Shared by the tests with living pods: an installation of the chart for trials, a service that it protects, a policy, and
 // requests of users.
 
 import { Agent, request } from "node:http";
@@ -113,7 +113,7 @@ export interface Shop {
   readonly front: Front;
 }
 
-/** Where users connect. */
+/** Addresses to which users connect. */
 export interface Front {
   readonly host: string;
   readonly port: number;
@@ -172,7 +172,7 @@ export function isRolledOut({ metadata, spec, status }: KubeObject): boolean {
 
 export interface Answer {
   readonly status: number;
-  /** What the application answers is the name of its pod. */
+  /** The application answers with the name of its pod. */
   readonly body: string;
   /** Time until the answer was there. */
   readonly ms: number;

@@ -12,7 +12,7 @@ export interface PodFacts {
   readonly hostIP: string;
 }
 
-/** What `image` sets comes first, then the API server's address, `envFrom` and `env`, as a kubelet orders them. */
+/** Variables of `image` come first, then the API server's address, `envFrom` and `env`, as a kubelet orders them. */
 export async function environmentOf(
   { env = [], envFrom = [] }: ContainerSpec,
   facts: PodFacts,

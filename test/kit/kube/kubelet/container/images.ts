@@ -1,4 +1,4 @@
-// What stands for the images of containers: commands of this machine, with the files that an image would have. Nothing is
+// Stand-ins for the images of containers: commands of this machine, with the files that an image would have. Nothing is
 // pulled. The image of Sluice is what deploy/Dockerfile says, with the files of this tree.
 
 import { readFileSync, realpathSync } from "node:fs";

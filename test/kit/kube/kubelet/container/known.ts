@@ -1,4 +1,4 @@
-// What the kubelet has read of the API: ConfigMaps, Secrets and tokens. While the API server is away, the last that it said
+// Objects that the kubelet has read from the API: ConfigMaps, Secrets and tokens. While the API server is away, the last that it said
 // counts, as with a real kubelet.
 
 import type { KubeClient, KubeObject, Ref } from "../../client.ts";

@@ -63,7 +63,7 @@ export class ContainerProcess {
     this.ended = new Promise((resolve) => {
       this.#child.once("error", () => resolve({ exitCode: SIGNAL_BASE, signal: undefined }));
       this.#child.once("exit", (code, signal) => {
-        // What it started, and did not end itself, ends with it.
+        // Processes that it started and did not end itself end with it.
         this.#killGroup("SIGKILL");
         resolve({ exitCode: code ?? SIGNAL_BASE, signal: signal ?? undefined });
       });

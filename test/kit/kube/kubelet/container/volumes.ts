@@ -32,7 +32,7 @@ export class Volumes {
   readonly #folder: string;
   readonly #facts: PodFacts;
   readonly #known: KnownObjects;
-  /** What was written, by volume, to notice a change. */
+  /** Files as they were written, by volume, to notice a change. */
   readonly #written = new Map<string, string>();
   /** Tokens by volume and path: asked for once, because tests are shorter than their lives. */
   readonly #tokens = new Map<string, Buffer>();
