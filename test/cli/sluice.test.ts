@@ -62,7 +62,7 @@ describe("sluice", () => {
     }
     const { code, out } = await run(["policy", "--help"]);
     assert.equal(code, 0);
-    assert.match(out, /^sluice policy check \[--json\] \[--strict\] FILE/);
+    assert.match(out, /^sluice policy check \[--json\] \[--strict\] \[--auto-scale\] .* FILE…\n/);
     const unknown = await run(["polise", "--help"]);
     assert.equal(unknown.code, 64);
   });
