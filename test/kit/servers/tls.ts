@@ -14,8 +14,8 @@ export interface Certificate {
 }
 
 export interface Authority extends Certificate {
-  /** Issues a certificate for `localhost` and 127.0.0.1, for servers and clients; valid for two days by default. */
-  issue(commonName: string, days?: number): Certificate;
+  /** Issues a certificate for `localhost`, 127.0.0.1 and further `names`, for servers and clients; valid for two days by default. */
+  issue(commonName: string, days?: number, names?: readonly string[]): Certificate;
 }
 
 function openssl(...args: readonly string[]): void {
@@ -36,7 +36,7 @@ export function authority(folder: string, name: string): Authority {
   openssl("req", "-x509", ...KEY, ...subject, "-keyout", own.keyFile, "-out", own.certFile);
   return {
     ...load(own),
-    issue(commonName, days = 2) {
+    issue(commonName, days = 2, names = []) {
       const issued = paths(folder, `${name}-${commonName}`);
       openssl(
         "req",
@@ -51,7 +51,9 @@ export function authority(folder: string, name: string): Authority {
         "-CAkey",
         own.keyFile,
         "-addext",
-        "subjectAltName=DNS:localhost,IP:127.0.0.1",
+        ["subjectAltName=DNS:localhost,IP:127.0.0.1", ...names.map((name) => `DNS:${name}`)].join(
+          ",",
+        ),
         "-addext",
         "basicConstraints=critical,CA:FALSE",
         "-keyout",

@@ -93,6 +93,34 @@ test("the injector's rights on Secrets are limited where the cluster can do that
   assert.equal((await policies({})).length, 0, "no Secrets");
 });
 
+test("pods stand where the values say", async () => {
+  const placed = {
+    priorityClassName: "high",
+    nodeSelector: { pool: "edge" },
+    tolerations: [{ key: "edge", operator: "Exists" }],
+    affinity: { nodeAffinity: {} },
+    topologySpreadConstraints: [
+      { maxSkew: 1, topologyKey: "zone", whenUnsatisfiable: "ScheduleAnyway" },
+    ],
+  };
+  const { nodeSelector, tolerations, affinity, priorityClassName } = placed;
+  const installationMode = "KUBERNETES_DEPLOYMENT";
+  for (const objects of [
+    await agent({ installationMode, agent: placed }),
+    await controller({ controller: placed, injector: { enabled: true, ...placed } }),
+  ])
+    for (const deployment of objects.filter(({ kind }) => kind === "Deployment")) {
+      const pod = podOf(deployment);
+      const { name } = deployment.metadata;
+      assert.equal(pod.priorityClassName, priorityClassName, name);
+      assert.deepEqual(pod.nodeSelector, nodeSelector, name);
+      assert.deepEqual(pod.tolerations, tolerations, name);
+      assert.deepEqual(pod.affinity, affinity, name);
+      const [spread] = pod.topologySpreadConstraints;
+      assert.equal(spread.topologyKey, "zone", name);
+    }
+});
+
 test("the workers of an injected Envoy are a value of the chart", async () => {
   const workers = async (sidecars: object) =>
     only(await agent({ sidecars }), "ConfigMap")["data"].SVC_INJECTOR_ENVOY_CONCURRENCY;

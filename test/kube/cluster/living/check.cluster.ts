@@ -5,12 +5,28 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { suiteEnding } from "../../../kit/ending.ts";
 import type { KubeObject } from "../../../kit/kube/client.ts";
+import { helm } from "../../../kit/kube/helm.ts";
 import { onOwnMachine } from "../../../kit/kube/kubelet/node/machine.ts";
-import { applyPolicy, DEPLOYMENT, inForce, openShop, podsOf, startInstalled } from "./shop.ts";
+import {
+  applyPolicy,
+  DEPLOYMENT,
+  HOME,
+  inForce,
+  openShop,
+  podsOf,
+  startInstalled,
+} from "./shop.ts";
 
 await onOwnMachine(import.meta.filename, () => {
   suite("pods that live", async () => {
-    const { client } = await startInstalled(suiteEnding());
+    const { client, kubeconfig } = await startInstalled(suiteEnding());
+
+    test("helm test finds the controller and the injectors ready", async () => {
+      const said = await helm(["test", "sluice", "--namespace", HOME, "--timeout", "3m"], {
+        kubeconfig,
+      });
+      assert.match(said, /Phase:\s+Succeeded/);
+    });
 
     test("a policy of five is enforced for what users send through Envoy", async (t) => {
       const shop = await openShop(t, client, 2);

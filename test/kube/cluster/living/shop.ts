@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Ending } from "../../../kit/ending.ts";
 import type { KubeClient, KubeObject } from "../../../kit/kube/client.ts";
 import { namespaceOf } from "../../../kit/kube/control-plane.ts";
-import { chartPath, helm } from "../../../kit/kube/helm.ts";
+import { chartPath, helm, type Values } from "../../../kit/kube/helm.ts";
 import { type LivingCluster, startLivingCluster } from "../../../kit/kube/kubelet/cluster.ts";
 import { nodeImage } from "../../../kit/kube/kubelet/container/images.ts";
 import { until } from "../../../kit/until.ts";
@@ -18,16 +18,23 @@ const ENVOY_PORT = 10_000;
 
 /** A cluster with Sluice, as its chart installs it for a trial, and with an Envoy before each application. */
 export async function startInstalled(test: Ending): Promise<LivingCluster> {
-  const application = () => nodeImage(join(import.meta.dirname, "application.ts"));
-  const cluster = await startLivingCluster(test, { shop: application });
+  const cluster = await startWithShop(test);
   const { client, kubeconfig } = cluster;
   await bindVolume(client);
-  const flags = ["--namespace", HOME, "--wait", "--timeout", "10m"];
-  await helm(["install", "sluice", chartPath("sluice"), ...flags], {
-    values: { "sluice-agent": { sidecars: { envoy: { inject: true } } } },
-    kubeconfig,
-  });
+  await install(kubeconfig, { "sluice-agent": { sidecars: { envoy: { inject: true } } } });
   return cluster;
+}
+
+/** A cluster without Sluice that has the image of the application. */
+export function startWithShop(test: Ending): Promise<LivingCluster> {
+  const application = () => nodeImage(join(import.meta.dirname, "application.ts"));
+  return startLivingCluster(test, { shop: application });
+}
+
+/** Installs the chart and waits until all of its pods are ready. */
+export async function install(kubeconfig: string, values: Values): Promise<void> {
+  const flags = ["--namespace", HOME, "--wait", "--timeout", "10m"];
+  await helm(["install", "sluice", chartPath("sluice"), ...flags], { values, kubeconfig });
 }
 
 /** The volume of etcd, and the claim that its StatefulSet makes: this cluster has nobody who makes volumes. */
