@@ -10,7 +10,6 @@ import { join } from "node:path";
 import { suite, type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { suiteEnding } from "../../../kit/ending.ts";
-import type { KubeClient, Ref } from "../../../kit/kube/client.ts";
 import { onOwnMachine } from "../../../kit/kube/kubelet/node/machine.ts";
 import { type Counts, Load } from "./load.ts";
 import {
@@ -18,9 +17,9 @@ import {
   DEPLOYMENT,
   HOME,
   inForce,
-  isRolledOut,
   openShop,
   podsOf,
+  rollOut,
   type Shop,
   startInstalled,
 } from "./shop.ts";
@@ -111,21 +110,6 @@ function missedHandOvers(logs: string, { namespace }: Shop): number {
         [],
     )
     .reduce((sum, { length }) => sum + length, 0);
-}
-
-/** Restarts as `kubectl rollout restart` does, and resolves when all pods are new. */
-async function rollOut(client: KubeClient, deployment: Ref, selector: string): Promise<void> {
-  const annotations = { "kubectl.kubernetes.io/restartedAt": new Date().toISOString() };
-  await client.merge(deployment, { spec: { template: { metadata: { annotations } } } });
-  await client.wait(deployment, "it is rolled out", isRolledOut);
-  const { namespace = "" } = deployment;
-  const pods = { apiVersion: "v1", kind: "Pod", namespace };
-  for (;;) {
-    // Pods that end are no replicas any more, and still serve what they have begun.
-    const all = await client.list(pods, selector);
-    if (all.every(({ metadata }) => !("deletionTimestamp" in metadata))) return;
-    await sleep(100);
-  }
 }
 
 function uidsOf(

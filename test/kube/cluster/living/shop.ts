@@ -3,8 +3,9 @@
 
 import { Agent, request } from "node:http";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Ending } from "../../../kit/ending.ts";
-import type { KubeClient, KubeObject } from "../../../kit/kube/client.ts";
+import type { KubeClient, KubeObject, Ref } from "../../../kit/kube/client.ts";
 import { namespaceOf } from "../../../kit/kube/control-plane.ts";
 import { chartPath, helm, type Values } from "../../../kit/kube/helm.ts";
 import { type LivingCluster, startLivingCluster } from "../../../kit/kube/kubelet/cluster.ts";
@@ -175,6 +176,25 @@ export function isRolledOut({ metadata, spec, status }: KubeObject): boolean {
     status.replicas === spec.replicas &&
     status.readyReplicas === spec.replicas
   );
+}
+
+/** Restarts as `kubectl rollout restart` does, and resolves when all pods are new. */
+export async function rollOut(
+  client: KubeClient,
+  deployment: Ref,
+  selector: string,
+): Promise<void> {
+  const annotations = { "kubectl.kubernetes.io/restartedAt": new Date().toISOString() };
+  await client.merge(deployment, { spec: { template: { metadata: { annotations } } } });
+  await client.wait(deployment, "it is rolled out", isRolledOut);
+  const { namespace = "" } = deployment;
+  const pods = { apiVersion: "v1", kind: "Pod", namespace };
+  for (;;) {
+    // Pods that end are no replicas any more, and still serve what they have begun.
+    const all = await client.list(pods, selector);
+    if (all.every(({ metadata }) => !("deletionTimestamp" in metadata))) return;
+    await sleep(100);
+  }
 }
 
 export interface Answer {
