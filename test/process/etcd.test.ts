@@ -58,8 +58,11 @@ test("rules, decisions and edits reach two agents, and an etcd that is restarted
   ]);
   assert.equal(passed, 0);
   for (const agent of agents) {
-    const { body } = await call(agent.address(), "GET", "/v1/status/system/readiness");
-    assert.doesNotMatch(body, /degraded/);
+    // A request that was sent while etcd was away may be given up only now.
+    await until("the agent is no longer degraded", async () => {
+      const { body } = await call(agent.address(), "GET", "/v1/status/system/readiness");
+      return !body.includes("degraded");
+    });
   }
 });
 
