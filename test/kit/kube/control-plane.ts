@@ -50,9 +50,9 @@ export interface ControlPlane {
   restart(): Promise<void>;
 }
 
-/** Folders of logs: as many as the latest few clusters. */
 const LOGS = join(import.meta.dirname, "../../../.cache/kube-logs");
-const MAX_LOGS = 8;
+/** Folders of logs that stay. One run makes some ten clusters, the first of which serves until its end. */
+const MAX_LOGS = 30;
 /** Time for a start on a busy machine. */
 const START_MS = 180_000;
 /** Nodes with this annotation are played by kwok. */
