@@ -138,7 +138,10 @@ export const rateLimiterParameters = message(
       "Trades accuracy for speed: agents synchronise their counts only now and then.",
       part(lazySync),
     ),
-    delay_initial_fill: about("Starts new buckets empty instead of full.", flag()),
+    delay_initial_fill: about(
+      "A full bucket that is used starts to fill only after the time that filling it takes, so that the first burst is not followed by more than the rate.",
+      flag(),
+    ),
     on_missing_label: onMissingKey(),
     on_failure: onKeyedFailure(),
     settlement: about(
