@@ -127,7 +127,10 @@ export interface Front {
   readonly port: number;
 }
 
-/** Makes a labelled namespace with a Deployment of the application and a Service that points at Envoy; waits until all pods are ready. */
+/**
+ * Makes a labelled namespace with a Deployment of the application and a Service that points at Envoy; waits until the Service
+ * leads to each of its pods, which is a moment after they are ready.
+ */
 export async function openShop(test: Ending, client: KubeClient, replicas: number): Promise<Shop> {
   const namespace = await namespaceOf(test, client, { "sluice-injection": "enabled" });
   const labels = { app: "shop" };
@@ -165,7 +168,14 @@ export async function openShop(test: Ending, client: KubeClient, replicas: numbe
   );
   const deployment = { ...DEPLOYMENT, name, namespace };
   await client.wait(deployment, "the shop is ready", isRolledOut);
-  return { namespace, deployment, front: { host: service?.["spec"].clusterIP, port: 80 } };
+  const front = { host: service?.["spec"].clusterIP, port: 80 };
+  const pods = new Set<string>();
+  await until("the Service leads to each pod", async () => {
+    const answers = await sendAsNew(front, 1).catch(() => []);
+    for (const { status, body } of answers) if (status === 200) pods.add(body);
+    return pods.size === replicas;
+  });
+  return { namespace, deployment, front };
 }
 
 /** Whether every replica is of the latest template and ready, and no other is left. */
