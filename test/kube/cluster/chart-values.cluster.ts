@@ -121,6 +121,68 @@ test("values of Aperture's charts choose the mode, or are refused by name", asyn
   );
 });
 
+test("values that contradict each other are refused, with what was wanted and what was got", async () => {
+  const release = (...values: readonly Values[]) => objectsIn("sluice", merged(...values));
+  const mode = (to: string) => treeOf("sluice-agent.installationMode", to);
+  const noInjector = treeOf("sluice-controller.injector.enabled", false);
+  for (const [render, message] of [
+    [
+      () =>
+        controller(
+          treeOf("autoScale.enabled", true),
+          treeOf("controller.config.auto_scale.kubernetes.enabled", false),
+        ),
+      /autoScale\.enabled: true contradicts controller\.config\.auto_scale\.kubernetes\.enabled, which is false/,
+    ],
+    [
+      () =>
+        controller(
+          treeOf("policies.crWatcher.enabled", true),
+          treeOf("controller.config.policies.cr_watcher.enabled", false),
+        ),
+      /policies\.crWatcher\.enabled: true contradicts controller\.config\.policies\.cr_watcher\.enabled/,
+    ],
+    [
+      () => agent(treeOf("agent.config.service_discovery.kubernetes.source", "api_server")),
+      /kubernetes\.source: wanted controller in KUBERNETES_SIDECAR mode, .*got api_server/,
+    ],
+    [
+      () => release(mode("KUBERNETES_DEPLOYMENT")),
+      /injector\.enabled: wanted false beside sluice-agent\.installationMode KUBERNETES_DEPLOYMENT, got true/,
+    ],
+    [
+      () => release(mode("KUBERNETES_DAEMONSET")),
+      /injector\.enabled: wanted false beside sluice-agent\.installationMode KUBERNETES_DAEMONSET, got true/,
+    ],
+    [
+      () => release(noInjector),
+      /injector\.enabled: wanted true beside .* KUBERNETES_SIDECAR, got false: no pod would get an agent/,
+    ],
+    [
+      () => release(treeOf("sluice-agent.sidecars.configMap", "mine")),
+      /sidecars\.configMap: wanted .*\(sluice-controller\.injector\.sidecars\), sluice-sidecars, got mine/,
+    ],
+    [
+      () => release(treeOf("sluice-controller.injector.name", "mine")),
+      /sidecars\.injectorAccount: wanted .*\(sluice-controller\.injector\.name\), mine, got sluice-injector/,
+    ],
+  ] as const)
+    await assert.rejects(render(), message);
+  // Each of them is fine where the others follow.
+  for (const values of [
+    merged(mode("KUBERNETES_DEPLOYMENT"), noInjector),
+    merged(treeOf("sluice-agent.enabled", false), noInjector),
+    merged(treeOf("sluice-agent.agent.create", false), noInjector),
+    merged(
+      treeOf("sluice-agent.sidecars", { configMap: "mine", injectorAccount: "own" }),
+      treeOf("sluice-controller.injector", { sidecars: "mine", name: "own" }),
+    ),
+  ])
+    await release(values);
+  const through = treeOf("agent.config.service_discovery.kubernetes.source", "api_server");
+  await agent({ installationMode: "KUBERNETES_DAEMONSET" }, through);
+});
+
 test("without an etcd, a chart says which value to set", async () => {
   await assert.rejects(objectsIn("sluice-agent"), /agent\.config\.etcd\.endpoints: wanted/);
   await assert.rejects(
@@ -279,10 +341,15 @@ test("the notes of the chart sluice name only what the release has", async (t) =
   const usual = await notesOf({});
   assert.match(usual, /rollout status deployment\/sluice-injector\n/);
   assert.match(usual, /kubectl label namespace NAMESPACE sluice-injection=enabled/);
-  const without = await notesOf(treeOf("sluice-controller.injector.enabled", false));
+  const without = await notesOf(treeOf("sluice-controller.enabled", false));
   assert.doesNotMatch(without, /sluice-injector|label namespace/);
-  assert.match(without, /No injector is installed/);
-  const onNodes = await notesOf(treeOf("sluice-agent.installationMode", "KUBERNETES_DAEMONSET"));
+  assert.match(without, /This release has no injector/);
+  const onNodes = await notesOf(
+    merged(
+      treeOf("sluice-agent.installationMode", "KUBERNETES_DAEMONSET"),
+      treeOf("sluice-controller.injector.enabled", false),
+    ),
+  );
   assert.doesNotMatch(onNodes, /label namespace/);
   assert.match(onNodes, /rollout status daemonset\/x-agent\n/);
   assert.match(onNodes, /over gRPC at\n\n {5}x-agent\.sluice\.svc:8080\n/);
