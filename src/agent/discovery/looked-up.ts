@@ -2,9 +2,9 @@
 // remembered for a while. No check waits for a look-up.
 
 import { isIP } from "node:net";
-import type { Entity } from "#api/fleet/entities.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import type { Entity } from "#base/net/entity.ts";
 
 export interface LookedUpOptions {
   readonly clock: Clock;

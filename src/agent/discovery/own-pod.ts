@@ -1,7 +1,7 @@
 // The services of this pod, by what the store says about its addresses. Those that the store lost stay until a controller has
 // written again.
 
-import type { Entity } from "#api/fleet/entities.ts";
+import type { Entity } from "#base/net/entity.ts";
 import type { Batch } from "#store/store.ts";
 import { readEntity } from "#sync/entities.ts";
 import { DISCOVERED, entityKey } from "#sync/keys.ts";

@@ -2,9 +2,9 @@
 // address under a key of the store. An agent follows the keys of its own pod, and looks other addresses up.
 
 import { isIP } from "node:net";
-import type { Entity } from "#api/fleet/entities.ts";
 import { within } from "#base/async/wait.ts";
 import type { Fault } from "#base/fault.ts";
+import type { Entity } from "#base/net/entity.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import { followStore } from "#fleet/follow-store.ts";
 import type { SluiceProcess } from "#process/process.ts";

@@ -2,21 +2,10 @@
 
 import { Fault } from "#base/fault.ts";
 import type { GrpcService, Route } from "#base/handler.ts";
+import type { Entity } from "#base/net/entity.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { jsonReply } from "../reply/json-reply.ts";
-
-/** A pod or a service at an address. */
-export interface Entity {
-  readonly uid: string;
-  readonly ipAddress: string;
-  readonly name: string;
-  readonly namespace: string;
-  /** "" where it runs on no node. */
-  readonly nodeName: string;
-  /** Fully qualified names. */
-  readonly services: readonly string[];
-}
 
 export interface EntityDirectory {
   /** The entity at an address in canonical form. */

@@ -5,9 +5,10 @@ import { pause } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import type { Entity } from "#base/net/entity.ts";
 import { Slices } from "#host/life/slices.ts";
 import type { Store } from "#store/store.ts";
-import { type StoredEntity, writeEntity } from "#sync/entities.ts";
+import { writeEntity } from "#sync/entities.ts";
 import { DISCOVERED, DISCOVERY, ENTITIES, entityKey } from "#sync/keys.ts";
 import { followDeletions } from "../loop/deletions.ts";
 import { Outbox } from "../loop/outbox.ts";
@@ -17,7 +18,7 @@ export interface EntityPublisherOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** The pod or Service at an address; undefined where none is known. */
-  readonly at: (address: string) => StoredEntity | undefined;
+  readonly at: (address: string) => Entity | undefined;
   /** Called when the store has taken something, or with the reason for which it has not. */
   readonly written: (fault: Fault | undefined) => void;
 }
@@ -72,7 +73,7 @@ export class EntityPublisher {
    * Adopts what is in the store, publishes all that is known then, and deletes the keys of addresses where nothing stands.
    * Resolves when the store has everything, or the publisher is closed.
    */
-  async begin(all: () => Iterable<StoredEntity>): Promise<void> {
+  async begin(all: () => Iterable<Entity>): Promise<void> {
     const { clock, log } = this.#options;
     if (!(await this.#adopt())) return;
     this.#hasBegun = true;

@@ -4,13 +4,14 @@ import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import type { Entity } from "#base/net/entity.ts";
 import type { Environment, HttpClientSettings, ProxySettings } from "#client/http-settings.ts";
 import { readTextFile } from "#host/life/text-file.ts";
 import { findAccess } from "../api/access.ts";
 import { KubeClient } from "../api/client.ts";
 import type { KubeObject, Resource } from "../api/objects.ts";
 import { Reflector } from "../api/reflector.ts";
-import { Entities, type Entity } from "./entities.ts";
+import { Entities } from "./entities.ts";
 import {
   clusterAddressesOf,
   clusterDomainOf,

@@ -1,18 +1,7 @@
 // The cluster's network by IP address: the pod or service at an address, and the services to which it belongs. The
 // result depends only on what the objects say now, never on the order in which they came.
 
-/** A pod or a service at an address. */
-export interface Entity {
-  readonly uid: string;
-  /** In canonical form. */
-  readonly ipAddress: string;
-  readonly name: string;
-  readonly namespace: string;
-  /** "" where it runs on no node. */
-  readonly nodeName: string;
-  /** Fully qualified names, in order. */
-  readonly services: readonly string[];
-}
+import type { Entity } from "#base/net/entity.ts";
 
 /** The most addresses that objects may name together. Those beyond are left out, and counted. */
 const MOST = 200_000;

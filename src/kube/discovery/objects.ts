@@ -1,9 +1,9 @@
 // The addresses that EndpointSlices and Services name. Anything in them may be absent: an address without a target is
 // no fault, it only has no name.
 
+import type { Entity } from "#base/net/entity.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import { fieldOf, type KubeObject, type Resource, textOf } from "../api/objects.ts";
-import type { Entity } from "./entities.ts";
 
 export const ENDPOINT_SLICES: Resource = {
   group: "discovery.k8s.io",

@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Entity } from "#api/fleet/entities.ts";
 import { Fault } from "#base/fault.ts";
+import type { Entity } from "#base/net/entity.ts";
 import {
   FOUND_MS,
   LookedUp,

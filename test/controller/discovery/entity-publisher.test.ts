@@ -3,9 +3,10 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { Fault } from "#base/fault.ts";
+import type { Entity } from "#base/net/entity.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Op, Store } from "#store/store.ts";
-import { MAX_SERVICES, readEntity, type StoredEntity, writeEntity } from "#sync/entities.ts";
+import { MAX_SERVICES, readEntity, writeEntity } from "#sync/entities.ts";
 import { DISCOVERED, DISCOVERY, ENTITIES, entityKey, entityPrefix } from "#sync/keys.ts";
 import { EntityPublisher } from "../../../src/controller/discovery/entity-publisher.ts";
 import { fakeClock } from "../../kit/clock.ts";
@@ -17,7 +18,7 @@ function entity(ipAddress: string, name: string, services: readonly string[] = [
   return { uid: `u-${name}`, ipAddress, name, namespace: "a", nodeName: "n", services };
 }
 
-async function bench(t: TestContext, before: readonly StoredEntity[] = []) {
+async function bench(t: TestContext, before: readonly Entity[] = []) {
   const store = memoryStore();
   const ops = before.map((each) => ({
     kind: "put" as const,
@@ -43,7 +44,7 @@ async function bench(t: TestContext, before: readonly StoredEntity[] = []) {
     },
   });
   const clock = fakeClock();
-  const known = new Map<string, StoredEntity>();
+  const known = new Map<string, Entity>();
   const faults: (string | undefined)[] = [];
   const log = memoryLog();
   const publisher = new EntityPublisher({
@@ -55,7 +56,7 @@ async function bench(t: TestContext, before: readonly StoredEntity[] = []) {
   });
   t.after(() => publisher.close());
   const begin = () => publisher.begin(() => known.values());
-  const know = (...all: readonly StoredEntity[]) => {
+  const know = (...all: readonly Entity[]) => {
     for (const each of all) known.set(each.ipAddress, each);
     for (const each of all) publisher.change(each.ipAddress);
   };

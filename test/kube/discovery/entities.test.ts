@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { Entities, type Entity } from "#kube/discovery/entities.ts";
+import type { Entity } from "#base/net/entity.ts";
+import { Entities } from "#kube/discovery/entities.ts";
 
 function entity(ipAddress: string, name: string, service: string, over: Partial<Entity> = {}) {
   const fields = { uid: `uid-${name}`, namespace: "a", nodeName: "n" };
