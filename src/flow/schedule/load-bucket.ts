@@ -97,8 +97,7 @@ export class LoadBucket {
     const over = slot - this.#slot;
     if (over <= 0) return;
     if (over > SLOTS) {
-      // Nothing arrived for so long that what is known of the rate is out of date.
-      this.#slots.fill(0);
+      // Nothing arrived for so long that what is known of the rate is out of date. All slots are written again before it counts.
       this.#measuredFrom = slot + SLOTS + 1;
       this.#measuring = true;
     } else {
