@@ -1,7 +1,7 @@
 // Compares the adaptive limit with others in virtual time, behind the same upstream under one and a half times the load that
-// it can bear. Prints the table of `docs/counters.md`. `node test/bench/rooms/adaptive.ts`
+// it can bear. Prints the table of `docs/counters.md`. `node test/bench/rooms/flow/adaptive.ts`
 
-import { adaptiveLimit, slotLimit } from "../../flow/counters/adaptive/limits.ts";
+import { adaptiveLimit, slotLimit } from "../../../flow/counters/adaptive/limits.ts";
 import {
   goodput,
   type Limit,
@@ -9,7 +9,7 @@ import {
   type Phase,
   run,
   type Second,
-} from "../../flow/counters/adaptive/upstream.ts";
+} from "../../../flow/counters/adaptive/upstream.ts";
 
 const SERVICE_MS = 100;
 const PHASE = 60;
