@@ -120,7 +120,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
  */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
   base: ["async", "http", "net", "text"],
-  flow: ["counters"],
+  flow: ["counters", "overload"],
   policy: ["document", "diagram", "reference"],
   promql: ["syntax"],
   wire: ["access-log", "check", "check-json", "json", "otlp", "protobuf"],
@@ -156,8 +156,9 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       counters: [],
       limit: ["counters"],
       schedule: ["match", "limit"],
-      plan: ["classify", "match", "counters", "limit", "schedule"],
       check: ["limit"],
+      plan: ["classify", "match", "counters", "limit", "schedule", "check"],
+      overload: ["plan"],
     },
   },
   "flow/counters": {

@@ -28,6 +28,7 @@ import { follow, type Refusal, type RuleFaults } from "./follow.ts";
 import { answerControllers } from "./functions.ts";
 import { forwardingRoutes } from "./gateway.ts";
 import { publishMetrics } from "./metrics-publisher.ts";
+import { guardOverload } from "./overload.ts";
 import { joinGroup } from "./peers.ts";
 import { RuleSnapshot } from "./snapshot/rule-snapshot.ts";
 
@@ -75,7 +76,8 @@ export async function startAgent(
   });
   process.scope.add("sweep", sweepRegularly(clock, [flowMetrics, fluxMeters, unreported]));
   publishMetrics(process, config);
-  const controller = judgingFrom(known, createFlowController(book, context));
+  const guard = guardOverload(process, config.flow_control.overload);
+  const controller = judgingFrom(known, createFlowController(book, context, guard));
   // Rejects when the store refuses to be followed.
   await within(RULES_MS, clock, known);
   const end = (slots: readonly SlotRef[]) => controller.end(slots);

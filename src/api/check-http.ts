@@ -12,7 +12,12 @@ import {
   readCheckHttpRequest,
 } from "#wire/check/request.ts";
 import { checkHttpFromJson } from "#wire/check-json/request.ts";
-import { DECISION_ID_HEADER, type OperationContext, requireControlPoint } from "./context.ts";
+import {
+  DECISION_ID_HEADER,
+  type OperationContext,
+  requireControlPoint,
+  SHED_HEADER,
+} from "./context.ts";
 import { JsonCheck } from "./fast-path/json-check.ts";
 import { SpareChecks } from "./fast-path/spare-checks.ts";
 import { servicesLabel } from "./labels/attributes.ts";
@@ -89,6 +94,7 @@ function answer(
   call: Call,
 ): HttpAnswer {
   call.reply(DECISION_ID_HEADER, context.nextDecisionId());
+  if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
   return httpAnswer(flow, labels, verdict, context.labelNames);
 }
 

@@ -12,6 +12,7 @@ import {
   type OperationContext,
   REFUSAL_HEADER,
   requireControlPoint,
+  SHED_HEADER,
 } from "./context.ts";
 import { findPeerServices } from "./labels/services.ts";
 import { checkReply } from "./reply/check-reply.ts";
@@ -86,6 +87,7 @@ function answer(
   call.reply(DECISION_ID_HEADER, context.nextDecisionId());
   // CheckResponse has no member for it.
   if (verdict.refusal !== undefined) call.reply(REFUSAL_HEADER, verdict.refusal.why);
+  if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
   return checkReply(flow, verdict, cacheReply(cacheLookup));
 }
 

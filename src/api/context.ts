@@ -21,6 +21,9 @@ export const DECISION_ID_HEADER = "x-sluice-decision-id";
  */
 export const REFUSAL_HEADER = "x-sluice-refusal";
 
+/** Reply header of a flow that nobody judged, because the agent is overloaded: the cause. */
+export const SHED_HEADER = "x-sluice-shed";
+
 /** Bounds of a request, read once when the context is made. The keys of `server.http` have the same names. */
 export interface RequestBounds {
   readonly max_baggage_bytes?: number | undefined;

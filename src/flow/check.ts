@@ -22,6 +22,7 @@ import {
 import { Labels } from "./label.ts";
 import type { Limiter, Lookup, Shadow } from "./limit/stage-member.ts";
 import type { Observer } from "./observer.ts";
+import type { InProgress } from "./overload/in-progress.ts";
 import type { Plan, ServicePlan, Step } from "./plan/plan.ts";
 import { applies, type Candidate, matching } from "./plan/selection.ts";
 import type { LimitStage } from "./stages.ts";
@@ -32,15 +33,18 @@ export interface JudgementContext {
   readonly observer: Observer;
   /** Absent where no flow settles what it took. */
   readonly reservations?: Reservations;
+  /** Told about checks that wait for something else than their turn in a queue. */
+  readonly inProgress?: InProgress | undefined;
 }
 
-/** Judges one flow by one plan. Returns the verdict itself unless a stage has to wait. */
+/** Judges one flow, which arrives `now`, by one plan. Returns the verdict itself unless a stage has to wait. */
 export function judge(
   plan: Plan,
   flow: Flow,
   context: JudgementContext,
+  now = context.clock.now(),
 ): Verdict | Pending<Verdict> {
-  return new Judgement(plan, flow, context).run();
+  return new Judgement(plan, flow, context, now).run();
 }
 
 const NO_DECISIONS: Decision[] = [];
@@ -79,16 +83,21 @@ class Judgement implements Verdict {
   /** A limiter has refused the flow. */
   #refused = false;
 
-  /** A flow that is judged was not refused before its rules were asked. */
+  /** A flow that is judged was not refused before its rules were asked, */
   get refusal(): undefined {
     return undefined;
   }
 
-  constructor(plan: Plan, flow: Flow, context: JudgementContext) {
+  /** nor shed. */
+  get shed(): undefined {
+    return undefined;
+  }
+
+  constructor(plan: Plan, flow: Flow, context: JudgementContext, now: number) {
     const here = plan.controlPoint(flow.controlPoint);
     this.#flow = flow;
     this.#context = context;
-    this.#asked = context.clock.now();
+    this.#asked = now;
     this.start = context.clock.wallOf(this.#asked);
     this.#plan = here.forServices(flow.services);
     this.labels = new Labels(here.keys, flow.labels);
@@ -310,13 +319,17 @@ class Judgement implements Verdict {
     const later = this.#promised ?? new Pending<Verdict>(() => this.#leave());
     this.#promised = later;
     if (this.#refused) pending.leaveQueues();
+    const inProgress = pending.onlyQueues ? undefined : this.#context.inProgress;
+    inProgress?.begun();
     pending.wait(clock, observer, this.#flow.deadline, {
       complete: () => {
+        inProgress?.ended();
         this.#pending = undefined;
         this.#asked = clock.now();
         this.#resume(later);
       },
       failed: (thrown) => {
+        inProgress?.ended();
         this.#abort();
         later.fail(thrown);
       },

@@ -15,9 +15,12 @@ import {
 } from "./flow.ts";
 import { holdsSlots, type SlotLimiter } from "./limit/stage-member.ts";
 import type { Observer } from "./observer.ts";
+import type { OverloadGuard } from "./overload/guard.ts";
+import { shed } from "./overload/shed.ts";
 import type { Rulebook } from "./rulebook.ts";
 
 export interface FlowController {
+  /** Judges a flow, or sheds it where the agent has more of them than it can judge. */
   judge(flow: Flow): Verdict | Pending<Verdict>;
   /** Refuses a flow without asking any limiter. */
   refuse(flow: Flow, refusal: Refusal): Verdict;
@@ -36,15 +39,25 @@ export interface FlowController {
   readonly observer: Observer;
 }
 
-/** Judges each flow by the plan that the rulebook holds when the flow arrives. */
+/** Judges each flow by the plan that the rulebook holds when the flow arrives. Without a guard it sheds none. */
 export function createFlowController(
   book: Rulebook,
-  around: Omit<JudgementContext, "reservations">,
+  around: Omit<JudgementContext, "reservations" | "inProgress">,
+  guard?: OverloadGuard,
 ): FlowController {
   const reservations = new Reservations(around);
-  const context = { ...around, reservations };
+  const context = { ...around, reservations, inProgress: guard };
+  const { clock } = around;
   return {
-    judge: (flow) => judge(book.plan, flow, context),
+    judge:
+      guard === undefined
+        ? (flow) => judge(book.plan, flow, context)
+        : (flow) => {
+            const now = clock.now();
+            const verdict =
+              now < guard.until ? undefined : shed(book.plan, flow, guard, context, now);
+            return verdict ?? judge(book.plan, flow, context, now);
+          },
     refuse: (flow, refusal) => refuse(flow, refusal, context),
     end: (refs) => whenAll(refs.map((ref) => endSlot(book, ref))),
     settle: (end) => reservations.settle(end),

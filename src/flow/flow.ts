@@ -60,6 +60,10 @@ export interface Flow {
   readonly size?: number;
 }
 
+/** The reasons for which an agent sheds checks: the delay of its event loop, or too many checks in progress. */
+export const SHED_CAUSES = ["delay", "in_progress"] as const;
+export type ShedCause = (typeof SHED_CAUSES)[number];
+
 export const RejectReason = {
   none: 0,
   rateLimited: 1,
@@ -179,6 +183,8 @@ export interface Verdict {
   readonly deniedStatus: number;
   /** The reason for a refusal before any rule judged the flow; undefined if rules judged it. */
   readonly refusal: Refusal | undefined;
+  /** The reason for which nobody judged the flow, and failure modes answered; undefined if rules judged it. */
+  readonly shed: ShedCause | undefined;
   /** Longest wait among the decisions that refused, ms; 0 when none reports a wait. */
   readonly waitMs: number;
   /** Stages in their order, components in order within a stage. */

@@ -2,7 +2,7 @@
 // own arrays and do nothing else. Every decision is counted here, once, when it is made.
 
 import type { AdaptiveSummary } from "./counters/adaptive-limits.ts";
-import type { Component, Flow, Verdict } from "./flow.ts";
+import type { Component, Flow, ShedCause, Verdict } from "./flow.ts";
 
 /** Irregularities that are counted: input that was ignored, failure modes that answered, limits that were reached. */
 export const ANOMALIES = [
@@ -30,6 +30,8 @@ export interface Observer {
   /** One lookup of a service by peer or socket address. */
   lookedUp(found: boolean): void;
   anomaly(what: Anomaly): void;
+  /** A flow was shed: its failure modes answered. Follows `decided`. */
+  shed(controlPoint: string, accepted: boolean, cause: ShedCause): void;
   /** A limiter met a flow without a label that it reads: the one it is keyed by, or the number of tokens. */
   missingLabel(component: Component, what: MissingLabel): void;
   /** A flow begins to wait in the queue of a scheduler; `scheduled` says when it does not any more. */
@@ -93,6 +95,7 @@ export const NO_OBSERVER: Observer = {
   ended: () => undefined,
   lookedUp: () => undefined,
   anomaly: () => undefined,
+  shed: () => undefined,
   missingLabel: () => undefined,
   queued: () => undefined,
   scheduled: () => undefined,
@@ -117,6 +120,9 @@ export function observerOf(all: readonly Observer[]): Observer {
     },
     anomaly(what) {
       for (const observer of all) observer.anomaly(what);
+    },
+    shed(controlPoint, accepted, cause) {
+      for (const observer of all) observer.shed(controlPoint, accepted, cause);
     },
     missingLabel(component, what) {
       for (const observer of all) observer.missingLabel(component, what);

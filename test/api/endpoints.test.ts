@@ -205,6 +205,7 @@ function verdictOf(flow: Flow, over: Partial<Verdict>): Verdict {
     reason: RejectReason.none,
     deniedStatus: 0,
     refusal: undefined,
+    shed: undefined,
     waitMs: 0,
     decisions: [],
     hit: undefined,

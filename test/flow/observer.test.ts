@@ -12,6 +12,8 @@ function named(name: string, heard: string[]): Observer {
     ended: (controlPoint) => heard.push(`${name} ended ${controlPoint}`),
     lookedUp: (found) => heard.push(`${name} looked up ${found}`),
     anomaly: (what) => heard.push(`${name} anomaly ${what}`),
+    shed: (controlPoint, accepted, cause) =>
+      heard.push(`${name} shed ${controlPoint} ${accepted} ${cause}`),
     missingLabel: ({ componentId }, what) => heard.push(`${name} ${componentId} lacks ${what}`),
     queued: ({ componentId }) => heard.push(`${name} queued ${componentId}`),
     scheduled: (_component, { workload }) => heard.push(`${name} scheduled ${workload}`),
@@ -33,6 +35,7 @@ test("several observers are called in order", () => {
   all.ended("here");
   all.lookedUp(true);
   all.anomaly("late");
+  all.shed("here", true, "delay");
   all.missingLabel(componentOf(), "key");
   const flow = { workload: "w", tokens: 1, passed: true, queued: true, waitedMs: 0 };
   all.queued(componentOf());
@@ -47,6 +50,8 @@ test("several observers are called in order", () => {
     "b looked up true",
     "a anomaly late",
     "b anomaly late",
+    "a shed here true delay",
+    "b shed here true delay",
     "a root.0 lacks key",
     "b root.0 lacks key",
     "a queued root.0",

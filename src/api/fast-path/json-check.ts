@@ -8,7 +8,7 @@ import { JsonCheckHttp } from "#wire/check-json/check-http.ts";
 import type { JsonTelemetryWriter } from "#wire/check-json/response.ts";
 import { fragment, type JsonWriter } from "#wire/json/writer.ts";
 import type { ProtoWriter } from "#wire/protobuf/writer.ts";
-import { DECISION_ID_HEADER, type OperationContext } from "../context.ts";
+import { DECISION_ID_HEADER, type OperationContext, SHED_HEADER } from "../context.ts";
 import {
   DESTINATION_LABEL,
   FLAVORS,
@@ -99,6 +99,7 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
   reply(verdict: Verdict, call: Call, lent: boolean): Buffer {
     const { labelNames: shapes, jsonWriter: json, nextDecisionId: nextId } = this.#context;
     call.reply(DECISION_ID_HEADER, nextId());
+    if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
     const answer = this.#answer.inPlace(this, this.labels, verdict, shapes);
     return json.checkHttp(answer, answer.telemetryApart ? this : undefined, lent);
   }

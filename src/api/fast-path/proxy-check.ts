@@ -10,7 +10,7 @@ import type { TelemetryWriter } from "#wire/check/response.ts";
 import { type SpanField, writeSpanField } from "#wire/check/span-fields.ts";
 import type { Fragment } from "#wire/protobuf/base64.ts";
 import type { ProtoWriter } from "#wire/protobuf/writer.ts";
-import { DECISION_ID_HEADER, type OperationContext } from "../context.ts";
+import { DECISION_ID_HEADER, type OperationContext, SHED_HEADER } from "../context.ts";
 import { servicesLabel, UNKNOWN_SERVICES } from "../labels/attributes.ts";
 import {
   TYPE_ENTRY,
@@ -90,6 +90,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
   reply(verdict: Verdict, call: Call, lent: boolean): Uint8Array {
     const { labelNames: shapes, protobufWriter: proto, nextDecisionId: nextId } = this.#context;
     call.reply(DECISION_ID_HEADER, nextId());
+    if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
     const answer = this.#answer.inPlace(this, this.labels, verdict, shapes);
     return proto.writeAuth(answer, answer.telemetryApart ? this : undefined, lent);
   }

@@ -113,6 +113,25 @@ const flowPreviewConfig = table(
   },
 );
 
+const overloadConfig = table(
+  "OverloadConfig",
+  "Shedding of checks while an agent has more of them than it can judge. They are answered by the failure modes of their policies, the least important ones first.",
+  {
+    enabled: bool(true, "Shed checks. Otherwise all wait until they are judged.", { own: true }),
+    max_delay: duration(
+      "25ms",
+      "Delay of the event loop above which checks are shed, if it lasts for 200 ms in which the agent is never idle. It is the time until everything that has arrived is handled; what others have of the processor meanwhile counts a quarter.",
+      { own: true, least: "above 0s" },
+    ),
+    max_in_progress: number(
+      "int64",
+      10_000,
+      "Most checks that wait for other servers (Redis, other agents) at one time. From four fifths of it on, the least important ones are shed. Checks in the queue of a scheduler do not count.",
+      { min: 1, own: true },
+    ),
+  },
+);
+
 export const flowControlConfig = table("FlowControlConfig", "Flow control.", {
   default_control_point: string(
     "",
@@ -126,6 +145,7 @@ export const flowControlConfig = table("FlowControlConfig", "Flow control.", {
     "Maximum number of keys that a limiter counts apart; limiters with equal selectors and key label share it. `on_failure` decides about further keys; by default they share one bucket.",
     { min: 1_024, own: true },
   ),
+  overload: object(overloadConfig),
   preview_service: object(flowPreviewConfig),
 });
 

@@ -45,6 +45,11 @@ export class PendingAnswers<Answer> {
     this.#left += 1;
   }
 
+  /** Whether all answers come from queues, in time and by themselves. */
+  get onlyQueues(): boolean {
+    return this.#all.every(({ pending }) => pending instanceof Queued);
+  }
+
   /** Leaves all queues: another limiter has refused the flow. */
   leaveQueues(): void {
     for (const { pending, open } of this.#all) {
@@ -57,7 +62,7 @@ export class PendingAnswers<Answer> {
    * silent by then count as unanswered. Queues answer in time by themselves.
    */
   wait(clock: Clock, observer: Observer, deadline: number, end: WaitEnd): void {
-    if (this.#all.every(({ pending }) => pending instanceof Queued)) {
+    if (this.onlyQueues) {
       this.#listen(end);
       return;
     }

@@ -14,6 +14,7 @@ export function refuse(flow: Flow, refusal: Refusal, context: JudgementContext):
     reason: RejectReason.none,
     deniedStatus: refusal.status,
     refusal,
+    shed: undefined,
     waitMs: 0,
     decisions: [],
     hit: undefined,

@@ -109,6 +109,10 @@ export class ConcurrencyLimiter implements Limiter {
     this.#giveBack(grant, true);
   }
 
+  get passesAll(): boolean {
+    return this.#state.gap === "pass_through";
+  }
+
   /** The largest number of tokens in flight; 0 while there is none. */
   get most(): number {
     return this.#state.max ?? 0;

@@ -98,6 +98,10 @@ export class RateLimiter implements Limiter {
     return this.#counting.take(labels, now, this.#counted(standIn), standIn, asked);
   }
 
+  get passesAll(): boolean {
+    return this.#state.gap === "pass_through";
+  }
+
   /** The largest number of tokens that a flow can get at all; 0 while there are no numbers. */
   get most(): number {
     const { numbers } = this.#state;

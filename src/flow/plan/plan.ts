@@ -18,6 +18,7 @@ import type { LimiterRule, Rule, SelectorRule } from "../rules.ts";
 import type { Stage } from "../stages.ts";
 import type { KindTable } from "./kinds.ts";
 import { type Candidate, candidates, namedServices, type Selected, select } from "./selection.ts";
+import { compileShedding, NO_SHED_PLAN, type ShedMember, type ShedPlan } from "./shed-plan.ts";
 
 /** One stage with its members, in component order. Only the list of the stage's own kind has any. */
 export interface Step {
@@ -37,6 +38,8 @@ export interface ServicePlan {
   readonly slotLimiters: ReadonlyMap<Component, SlotLimiter>;
   /** The limiters that settle what flows cost when they end. */
   readonly settlingLimiters: ReadonlyMap<Component, SettlingLimiter>;
+  /** Answers to flows that the agent has no time to judge. */
+  readonly shedding: ShedPlan;
 }
 
 export interface ControlPointPlan {
@@ -94,6 +97,7 @@ function emptyControlPoint({ stages }: KindTable): ControlPointPlan {
     steps,
     slotLimiters: NO_LIMITERS,
     settlingLimiters: NO_LIMITERS,
+    shedding: NO_SHED_PLAN,
   };
   return Object.freeze({ keys: [], rules: [], members: [], forServices: () => none });
 }
@@ -117,6 +121,7 @@ function compileControlPoint(
   const classifiers: Selected<Classifier>[] = [];
   const meters: Selected<string>[] = [];
   const members: StageSelection[] = [];
+  const shed: ShedMember[] = [];
   for (const rule of rules) {
     if (rule.kind === "classifier") {
       classifiers.push(selected(compileClassifier(rule, slots), rule));
@@ -125,8 +130,11 @@ function compileControlPoint(
       const member = bind(rule, slots);
       const { stage } = rows[member.component.kind];
       members.push({ ...selected(member, rule), stage });
+      const here = rule.selectors.filter((selector) => isOurs(selector, name, group));
+      shed.push({ rule, selectors: here, member, stage });
     }
   }
+  const sheddingFor = compileShedding(shed, rules, stages, slots);
   const planFor = (services: ReadonlySet<string>): ServicePlan => {
     const steps = stepsOf(stages, members, services);
     return Object.freeze({
@@ -135,6 +143,7 @@ function compileControlPoint(
       steps,
       slotLimiters: limitersOf(steps, holdsSlots),
       settlingLimiters: limitersOf(steps, settles),
+      shedding: sheddingFor(services),
     });
   };
   const named = namedServices([...classifiers, ...meters, ...members]);

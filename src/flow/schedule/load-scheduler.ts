@@ -57,6 +57,10 @@ export class LoadGate implements Gate {
     this.#observer = observer;
   }
 
+  get passesAll(): boolean {
+    return this.#state.gap === "pass_through";
+  }
+
   get estimates(): Estimates {
     return this.#state.estimates;
   }

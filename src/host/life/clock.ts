@@ -1,4 +1,5 @@
-// The real clock and the real source of randomness. All other code takes them as arguments.
+// The real clock, the real source of randomness, and what the event loop does with its time. All other code
+// takes them as arguments.
 
 import { randomFillSync } from "node:crypto";
 import type { Chance } from "#base/chance.ts";
@@ -71,4 +72,15 @@ export function realChance(): Chance {
     const low = (pool[at++] ?? 0) >>> 6;
     return (high * 67_108_864 + low) / 9_007_199_254_740_992;
   };
+}
+
+/** Milliseconds for which the event loop of this process has had nothing to do. */
+export function idleTime(): number {
+  return performance.eventLoopUtilization().idle;
+}
+
+/** Milliseconds for which the thread of the event loop has computed. */
+export function computedTime(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
 }

@@ -7,6 +7,8 @@ import {
   type ControlPointType,
   type Flow,
   RejectReason,
+  SHED_CAUSES,
+  type ShedCause,
   type Verdict,
 } from "#flow/flow.ts";
 import {
@@ -67,6 +69,8 @@ interface ControlPointRow {
   swept: number;
   /** By number of RejectReason. */
   readonly reasons: Float64Array;
+  /** Checks that were shed: accepted and rejected ones by cause. Undefined while there are none. */
+  shed: Float64Array | undefined;
   /** The types of the flows here. */
   http: boolean;
   feature: boolean;
@@ -180,6 +184,12 @@ export class FlowMetrics implements Observer, MetricSource {
 
   anomaly(what: Anomaly): void {
     this.#anomalies.set(what, (this.#anomalies.get(what) ?? 0) + 1);
+  }
+
+  shed(controlPoint: string, accepted: boolean, cause: ShedCause): void {
+    const point = this.#controlPoint(controlPoint);
+    point.shed ??= new Float64Array(2 * SHED_CAUSES.length);
+    bump(point.shed, 2 * SHED_CAUSES.indexOf(cause) + (accepted ? 0 : 1));
   }
 
   missingLabel(component: Component, what: MissingLabel): void {
@@ -305,6 +315,11 @@ export class FlowMetrics implements Observer, MetricSource {
       if (count > 0) to.number("flowcontrol_reject_reasons_total", [...at, text], count);
     }
     if (ended > 0) to.number("flowcontrol_ends_total", at, ended);
+    for (const [index, count] of row.shed?.entries() ?? []) {
+      const type = DECISION_TYPE[index % 2 === 0 ? "accepted" : "rejected"];
+      const cause = SHED_CAUSES[index >> 1] ?? "";
+      if (count > 0) to.number("sluice_shed_checks_total", [...at, type, cause], count);
+    }
   }
 }
 
@@ -359,7 +374,8 @@ const REMOVED = Symbol("removed");
 function controlPointRow(): ControlPointRow {
   const reasons = new Float64Array(8);
   const counts = { accepted: 0, rejected: 0, ended: 0, swept: 0 };
-  return { recent: [], ...counts, reasons, http: false, feature: false, services: undefined };
+  const seen = { http: false, feature: false, services: undefined };
+  return { recent: [], ...counts, reasons, shed: undefined, ...seen };
 }
 
 function noteServices(row: ControlPointRow, services: readonly string[]): void {

@@ -58,6 +58,7 @@ export class UnreportedFlows implements Observer, MetricSource {
   }
 
   readonly ended = NO_OBSERVER.ended;
+  readonly shed = NO_OBSERVER.shed;
   readonly lookedUp = NO_OBSERVER.lookedUp;
   readonly anomaly = NO_OBSERVER.anomaly;
   readonly missingLabel = NO_OBSERVER.missingLabel;

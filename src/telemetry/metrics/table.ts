@@ -70,6 +70,24 @@ const CHECK_METRICS = {
     about:
       "Anomalies by kind: input that was ignored, limits that were reached, and decisions by a failure mode. `no_control_point` counts checks by proxies that named none and got an error, with which proxies that fail open let requests pass; `flow_control.default_control_point` names one for these.",
   },
+  sluice_shed_checks_total: {
+    type: "counter",
+    labels: ["control_point", "agent_group", "decision_type", "cause"],
+    about:
+      "Checks that were not judged because the agent has more of them than it can judge, by the answer of their policies' failure modes. Causes: the delay of its event loop (`delay`), or checks that wait for other servers (`in_progress`). They count as checks and as decisions, too.",
+  },
+  sluice_shed_share: {
+    type: "gauge",
+    labels: [],
+    about:
+      "Share of the checks that the agent sheds now, 0 to 1. The least important ones are shed first.",
+  },
+  sluice_checks_in_progress: {
+    type: "gauge",
+    labels: [],
+    about:
+      "Checks that wait for an answer of other servers, such as Redis or other agents. Those in the queue of a scheduler are not among them.",
+  },
   sluice_limiter_missing_labels_total: {
     type: "counter",
     labels: [...COMPONENT, "label"],

@@ -77,6 +77,8 @@ function everything(): Metrics {
       to.number("sluice_counter_lost_debts_total", ["x"], 1);
       to.number("sluice_discovery_published", [], 1);
       to.number("sluice_reservations", [], 1);
+      to.number("sluice_shed_share", [], 0);
+      to.number("sluice_checks_in_progress", [], 0);
       to.number("sluice_injector_unread_namespaces_total", [], 1);
       to.number("sluice_discovery_lookups_total", ["x"], 1);
       to.number("sluice_scaled_objects", ["x"], 1);
@@ -134,6 +136,7 @@ function everything(): Metrics {
   flows.ended("ingress");
   flows.lookedUp(true);
   flows.anomaly("late");
+  flows.shed("queue", true, "delay");
   flows.missingLabel(aComponent(), "tokens");
   meters.keep([aFluxMeter()]);
   for (const number of [() => 7, () => undefined])

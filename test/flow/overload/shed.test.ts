@@ -1,0 +1,297 @@
+// Checks that are shed: the answer that failure modes give, how important a check is, and the checks in progress.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { seededChance } from "#base/chance.ts";
+import type { CounterEngine, EngineAnswer } from "#flow/counters/counter-engine.ts";
+import type { SharedBucketEngine, SharedCounters } from "#flow/counters/shared-counters.ts";
+import { type Flow, Pending, RejectReason, type ShedCause, type Verdict } from "#flow/flow.ts";
+import { createFlowController } from "#flow/flow-controller.ts";
+import type { Observer } from "#flow/observer.ts";
+import { OverloadGuard } from "#flow/overload/guard.ts";
+import { Rulebook } from "#flow/rulebook.ts";
+import type {
+  ClassifierRule,
+  LimiterNumbers,
+  LimiterRule,
+  MatcherRule,
+  Rule,
+} from "#flow/rules.ts";
+import { flowOf, recordingObserver } from "../../kit/sluice/flow.ts";
+import { rate, rateRule, samplerRule } from "../limit/setup.ts";
+import { quota, quotaRule, VirtualClock, workload } from "../schedule/kit.ts";
+
+const ALL: MatcherRule = { labels: {}, list: [], expression: undefined };
+
+function selectors(matcher: Partial<MatcherRule> = {}) {
+  return [
+    {
+      controlPoint: "here",
+      agentGroup: "default",
+      service: "any",
+      matcher: { ...ALL, ...matcher },
+    },
+  ];
+}
+
+/** Matches with a regular expression, which costs too much to be tried. */
+const COSTLY: Partial<MatcherRule> = {
+  expression: { kind: "label_matches", label: "path", regex: "^/a.*b$" },
+};
+
+const CLASSIFIER: ClassifierRule = {
+  kind: "classifier",
+  policyName: "policy",
+  policyHash: "hash",
+  index: 0,
+  selectors: selectors(),
+  rules: [
+    {
+      label: "made",
+      telemetry: true,
+      unreadableValue: "",
+      extractor: { kind: "from", from: "request.http.path" },
+    },
+  ],
+};
+
+interface Options {
+  /** As many checks are in progress elsewhere. */
+  readonly busy?: number;
+  readonly most?: number;
+  readonly sharedCounters?: SharedCounters;
+}
+
+function agent(
+  given: readonly (Rule | readonly [LimiterRule, LimiterNumbers])[],
+  options: Options,
+) {
+  const { busy = 0, most = 1, sharedCounters } = options;
+  const clock = new VirtualClock();
+  const chance = seededChance(3);
+  const recorded = recordingObserver();
+  const shed: [string, boolean, ShedCause][] = [];
+  const observer: Observer = { ...recorded, shed: (...each) => shed.push(each) };
+  const world = { clock, chance, observer, maxKeys: 100, sharedCounters };
+  const limits = { max_delay: 25, max_in_progress: most };
+  const guard = new OverloadGuard(limits, {
+    clock,
+    chance,
+    idle: () => clock.now(),
+    computed: () => 0,
+  });
+  const book = new Rulebook("default", world);
+  const rules = new Map<string, Rule>();
+  const numbers = new Map<string, LimiterNumbers>();
+  for (const [at, one] of given.entries()) {
+    const [rule, decided] = "kind" in one ? [one, undefined] : one;
+    const named = { ...rule, componentId: `root.${at}` };
+    const placed = named.selectors.length > 0 ? named : { ...named, selectors: selectors() };
+    rules.set(`${at}`, placed);
+    if (decided !== undefined) numbers.set(`${at}`, { ...decided, componentId: `root.${at}` });
+  }
+  assert.deepEqual(book.apply({ rules, numbers }), []);
+  const controller = createFlowController(book, world, guard);
+  for (let at = 0; at < busy; at++) guard.begun();
+  return {
+    guard,
+    clock,
+    shed,
+    observer: recorded,
+    judge: (flow: Parameters<typeof flowOf>[0] = {}): Verdict | Pending<Verdict> =>
+      controller.judge(flowOf(flow)),
+    now(flow: Parameters<typeof flowOf>[0] = {}): Verdict {
+      const verdict = controller.judge(flowOf(flow));
+      return verdict instanceof Pending ? assert.fail("the flow waits") : verdict;
+    },
+  };
+}
+
+const OVERLOADED = { busy: 1 };
+
+function answerOf({ accepted, reason, deniedStatus, shed }: Verdict) {
+  return { accepted, reason, deniedStatus, shed };
+}
+
+const PASSES = { accepted: true, reason: RejectReason.none, deniedStatus: 0, shed: "in_progress" };
+
+test("the failure mode of each rule answers, and the first that fails closed refuses", () => {
+  const modes = { open: PASSES, local: PASSES, last_known: PASSES } as const;
+  for (const [onFailure, answer] of Object.entries(modes)) {
+    const rule = rateRule({ onFailure: onFailure as keyof typeof modes });
+    assert.deepEqual(answerOf(agent([[rule, rate(0, 0)]], OVERLOADED).now()), answer, onFailure);
+  }
+  const closed = agent(
+    [
+      [rateRule({ onFailure: "open" }), rate(9, 9)],
+      [quotaRule({}, { onFailure: "closed", deniedStatus: 509 }), quota(9, 9)],
+      [rateRule({ onFailure: "closed" }), rate(9, 9)],
+    ],
+    OVERLOADED,
+  );
+  const verdict = closed.now();
+  // The rate limiter is asked before the queue.
+  const reason = RejectReason.rateLimited;
+  assert.deepEqual(answerOf(verdict), { ...PASSES, accepted: false, reason, deniedStatus: 429 });
+  const [decision] = verdict.decisions;
+  assert.equal(decision?.component.componentId, "root.2");
+  assert.deepEqual([decision?.outcome, decision?.failure], ["undecided", "closed"]);
+  assert.equal(verdict.waitMs, 0);
+  assert.deepEqual(closed.shed, [["here", false, "in_progress"]]);
+  assert.equal(closed.observer.verdicts.length, 1, "it counts as a decision, too");
+});
+
+test("a ramp refuses unless its policy says otherwise, and so does ramp mode without a ramp", () => {
+  const numbers = {
+    policyName: "policy",
+    policyHash: "hash",
+    componentId: "root.0",
+    kind: "sampler",
+    acceptPercentage: 100,
+    passThroughLabelValues: [],
+  } as const;
+  const ramp = (onFailure: "local" | "open") =>
+    agent([[samplerRule({ rampMode: true, onFailure }), numbers]], OVERLOADED).now();
+  assert.deepEqual([ramp("local").accepted, ramp("open").accepted], [false, true]);
+  const { accepted, reason } = agent([[rateRule(), rate(9, 9)]], OVERLOADED).now({
+    rampMode: true,
+  });
+  assert.deepEqual([accepted, reason], [false, RejectReason.noMatchingRamp]);
+});
+
+test("a rule that fails closed refuses only flows that it may apply to", () => {
+  const refuses = (
+    matcher: Partial<MatcherRule>,
+    claims: Record<string, string>,
+    rules: Rule[],
+  ) => {
+    const rule = rateRule({ onFailure: "closed", selectors: selectors(matcher) });
+    return !agent([[rule, rate(9, 9)], ...rules], OVERLOADED).now({ claims }).accepted;
+  };
+  assert.equal(refuses({ labels: { user: "ann" } }, { user: "ann" }, []), true);
+  assert.equal(refuses({ labels: { user: "ann" } }, { user: "bob" }, []), false);
+  // Neither is tried: whoever fails closed must not pass because of an overload.
+  assert.equal(refuses(COSTLY, { path: "/other" }, []), true);
+  assert.equal(refuses({ labels: { made: "x" } }, {}, [CLASSIFIER]), true);
+  assert.equal(refuses({ labels: { made: "x" } }, {}, []), false, "nothing makes this label");
+});
+
+test("a rule that lets all flows pass refuses none", () => {
+  const rule = rateRule({ onFailure: "closed" });
+  assert.equal(agent([[rule, rate(9, 9, true)]], OVERLOADED).now().accepted, true);
+  const queue = quotaRule({}, { onFailure: "closed" });
+  assert.equal(agent([[queue, quota(9, 9, true)]], OVERLOADED).now().accepted, true);
+});
+
+test("a control point without rules is judged, and the others run no classifier", () => {
+  const overloaded = agent([[rateRule(), rate(9, 9)], CLASSIFIER], OVERLOADED);
+  const elsewhere = overloaded.now({ controlPoint: "elsewhere" });
+  assert.deepEqual([elsewhere.accepted, elsewhere.shed], [true, undefined]);
+  assert.deepEqual(overloaded.now().classifiers, []);
+});
+
+/** Which of these flows are judged when half of the room of checks in progress is left to the important ones. */
+function importanceOf(rules: readonly Rule[], flows: readonly Partial<Flow & Claims>[]): boolean[] {
+  const at = agent(rules, { busy: 90, most: 100 });
+  // The guard learns which priorities there are.
+  for (let round = 0; round < 100; round++) for (const flow of flows) at.judge(flow);
+  at.clock.advance(25);
+  return flows.map((flow) => {
+    const verdicts = Array.from({ length: 50 }, () => at.now(flow));
+    const judged = verdicts.filter(({ shed }) => shed === undefined).length;
+    assert.ok(judged === 0 || judged === 50, `${judged} of 50`);
+    return judged === 50;
+  });
+}
+
+interface Claims {
+  readonly claims: Record<string, string>;
+}
+
+test("priorities are those of the workloads, of a label, or 1", () => {
+  const workloads = [workload("gold", 5), workload("bronze", 0.5)];
+  const low = quotaRule({ workloads: [workload("gold", 1)] });
+  const high = quotaRule({ workloads });
+  const gold = { claims: { w: "gold" } };
+  assert.deepEqual(importanceOf([low, high], [gold, { claims: {} }]), [true, false]);
+  assert.deepEqual(importanceOf([high], [{ claims: { w: "bronze" } }, {}]), [false, true]);
+  const byLabel = quotaRule({ workloads, priorityLabelKey: "prio" });
+  const stated = { claims: { w: "bronze", prio: "9" } };
+  assert.deepEqual(importanceOf([byLabel], [gold, stated]), [false, true]);
+});
+
+test("what takes a classifier or a regular expression to tell counts as the default priority", () => {
+  const costly = { ...workload("any", 50), matcher: { ...ALL, ...COSTLY } };
+  const after = quotaRule({
+    workloads: [workload("gold", 9), costly, workload("tin", 100)],
+    defaultParameters: { priority: 3, tokens: 1, queueTimeoutMs: undefined },
+  });
+  const flows = [{ claims: { w: "gold" } }, { claims: { path: "/ab" } }];
+  assert.deepEqual(importanceOf([after], flows), [true, false]);
+  const tin = { claims: { w: "tin" } };
+  assert.deepEqual(importanceOf([after], [{ claims: { w: "gold" } }, tin]), [true, false]);
+  const classified = quotaRule({
+    workloads: [{ ...workload("x", 9), matcher: { ...ALL, labels: { made: "x" } } }],
+    defaultParameters: { priority: 0.5, tokens: 1, queueTimeoutMs: undefined },
+  });
+  const known = quotaRule({ workloads: [workload("gold", 2)] });
+  assert.deepEqual(
+    importanceOf([classified, known, CLASSIFIER], [{ claims: { w: "gold" } }, { claims: {} }]),
+    [true, false],
+  );
+});
+
+/** Shared buckets that answer when they are told to. */
+function slowCounters() {
+  const waiting: Pending<EngineAnswer>[] = [];
+  const engine: Partial<CounterEngine<never> & SharedBucketEngine> = {
+    take() {
+      const pending = new Pending<EngineAnswer>(() => pending.settle(GRANTED));
+      waiting.push(pending);
+      return pending;
+    },
+    adopt: () => undefined,
+    close: () => undefined,
+  };
+  const counters = { buckets: () => engine, slots: () => undefined } as unknown as SharedCounters;
+  return { waiting, counters };
+}
+
+const GRANTED: EngineAnswer = {
+  outcome: "granted",
+  remaining: 1,
+  current: 1,
+  waitMs: 0,
+  id: "",
+  full: false,
+};
+
+test("checks that wait for other servers are in progress until they are answered, and no more than the limit", () => {
+  const { waiting, counters } = slowCounters();
+  const at = agent([[rateRule({ onFailure: "closed" }), rate(9, 9)]], {
+    most: 10,
+    sharedCounters: counters,
+  });
+  const judged = Array.from({ length: 30 }, () => at.judge());
+  const pending = judged.filter((one) => one instanceof Pending);
+  assert.equal(at.guard.inProgress, 10);
+  assert.equal(pending.length, 10);
+  for (const one of judged) {
+    if (!(one instanceof Pending))
+      assert.deepEqual([one.accepted, one.shed], [false, "in_progress"]);
+  }
+  for (const one of waiting.slice(0, 4)) one.settle(GRANTED);
+  assert.equal(at.guard.inProgress, 6);
+  // The others' callers leave.
+  for (const one of pending) one.cancel();
+  assert.equal(at.guard.inProgress, 0);
+  assert.ok(at.judge() instanceof Pending);
+});
+
+test("checks in a queue are not in progress", () => {
+  const at = agent([[quotaRule(), quota(1, 1)]], { most: 1 });
+  assert.equal(at.now().accepted, true);
+  const waiting = Array.from({ length: 5 }, () => at.judge());
+  assert.ok(waiting.every((one) => one instanceof Pending));
+  assert.equal(at.guard.inProgress, 0);
+});
