@@ -6,6 +6,7 @@ import {
   type BucketParams,
   type EngineAnswer,
   ReusedAnswer,
+  SLACK,
   sameParams,
   UNDECIDED,
 } from "#flow/counters/counter-engine.ts";
@@ -13,12 +14,23 @@ import type { Pending } from "#flow/flow.ts";
 import { FollowedKeys } from "./followed-keys.ts";
 import type { LeaseAgent } from "./lease-agent.ts";
 import { LeasedKey, type Purpose } from "./leased-key.ts";
-import { type Batch, batchOf, deliver, tokensOf, Waiter } from "./waiter.ts";
+import { type Batch, batchOf, broughtBy, deliver, tokensOf, Waiter } from "./waiter.ts";
 
 /** Time between two examinations of all keys, as a part of a lease's duration. */
 const TIDIED_EVERY = 1 / 8;
 
 const IGNORED = () => undefined;
+
+/** Tokens that an answer brought along for flows that are granted while it is delivered. */
+interface Brought {
+  readonly value: string | undefined;
+  tokens: number;
+  /** The home had no more, and may have in `waitMs`. */
+  readonly short: boolean;
+  readonly waitMs: number;
+  /** Tokens that stay in the bucket. */
+  readonly left: number;
+}
 
 class SharedKey extends LeasedKey {
   readonly value: string | undefined;
@@ -38,6 +50,8 @@ export class LeasedBuckets {
   readonly #answer = new ReusedAnswer();
   #params: BucketParams | undefined;
   #capacity = 0;
+  /** The answer that is being delivered. */
+  #brought: Brought | undefined;
 
   constructor(agent: LeaseAgent, home: BucketHome) {
     this.#agent = agent;
@@ -62,17 +76,30 @@ export class LeasedBuckets {
     want: number,
     params: BucketParams,
     now: number,
+    behind = 0,
   ): EngineAnswer | Pending<EngineAnswer> {
     if (params !== this.#params) this.adopt(params);
+    const brought = this.#brought;
+    if (brought !== undefined && brought.value === value) {
+      if (want <= brought.tokens + SLACK) {
+        brought.tokens -= want;
+        this.#agent.counts.granted++;
+        return this.#local("granted", brought.left + brought.tokens, 0);
+      }
+      if (brought.short) {
+        this.#agent.counts.refused++;
+        return this.#local("refused", brought.left + brought.tokens, brought.waitMs);
+      }
+    }
     const key = this.#keys.get(value);
-    if (key === undefined) return this.#ask(this.#follow(value, now), value, want);
+    if (key === undefined) return this.#ask(this.#follow(value, now), value, want, behind);
     if (key.spend(want, now)) {
       this.#agent.counts.granted++;
       if (key.wantsRenewal(now)) this.#send(key, "renew");
       return this.#local("granted", key.tokens, 0);
     }
     const waitMs = key.refusal(want, now);
-    if (waitMs === undefined) return this.#ask(key, value, want);
+    if (waitMs === undefined) return this.#ask(key, value, want, behind);
     this.#agent.counts.refused++;
     return this.#local("refused", Math.min(key.tokens, want), waitMs);
   }
@@ -100,9 +127,10 @@ export class LeasedBuckets {
     key: SharedKey | undefined,
     value: string | undefined,
     want: number,
+    behind: number,
   ): EngineAnswer | Pending<EngineAnswer> {
     this.#agent.counts.asked++;
-    const waiter = new Waiter(want);
+    const waiter = new Waiter(want, behind);
     if (key === undefined) this.#askAlone(value, waiter);
     else {
       key.queue.push(waiter);
@@ -113,7 +141,7 @@ export class LeasedBuckets {
 
   /** Asks about a key that is not followed. */
   #askAlone(value: string | undefined, waiter: Waiter): void {
-    const batch: Batch = { waiters: [waiter], runs: [{ want: waiter.want, times: 1 }] };
+    const batch = batchOf([waiter]);
     const asked = this.#home.ask(
       value,
       { runs: batch.runs, back: 0, overdraft: "refuse", lease: undefined },
@@ -206,11 +234,16 @@ export class LeasedBuckets {
     const passes: EngineAnswer = { outcome: "granted", waitMs: 0, ...counts };
     const fails: EngineAnswer = { outcome: "refused", waitMs, ...counts };
     let unwanted = 0;
+    const before = this.#brought;
+    const brought = { value, left: tokens, waitMs, ...broughtBy(batch, reply) };
+    this.#brought = brought;
     deliver(batch, reply, (waiter, granted) => {
       if (granted && waiter.answer !== undefined) unwanted += waiter.want;
       waiter.settle(granted ? passes : fails);
     });
     then();
+    this.#brought = before;
+    unwanted += Math.max(0, brought.tokens);
     if (unwanted > 0) this.#return(value, unwanted);
   }
 

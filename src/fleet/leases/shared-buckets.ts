@@ -38,9 +38,10 @@ export class SharedBuckets implements SharedBucketEngine {
     want: number,
     params: BucketParams,
     now: number,
+    behind = 0,
   ): EngineAnswer | Pending<EngineAnswer> {
     const answer = params.lazySyncs > 0 ? this.#lazy.take(value, want, params, now) : undefined;
-    return answer ?? this.#leased.take(value, want, params, now);
+    return answer ?? this.#leased.take(value, want, params, now, behind);
   }
 
   giveBack(value: string | undefined, amount: number, id: string, params: BucketParams): boolean {

@@ -9,12 +9,15 @@ const MAX_RUNS = 64;
 
 export class Waiter {
   readonly want: number;
+  /** Tokens that are wanted as soon as this flow is granted. */
+  readonly behind: number;
   readonly pending: Pending<EngineAnswer>;
   /** Set once it is answered. */
   answer: EngineAnswer | undefined;
 
-  constructor(want: number) {
+  constructor(want: number, behind = 0) {
     this.want = want;
+    this.behind = behind;
     this.pending = new Pending(() => this.settle(UNDECIDED));
   }
 
@@ -28,7 +31,10 @@ export class Waiter {
 /** Flows that travel together. */
 export interface Batch {
   readonly waiters: readonly Waiter[];
+  /** Those of the waiters, and one more where `brings` is set. */
   readonly runs: readonly Run[];
+  /** The last run is wanted for the flows behind the waiters. */
+  readonly brings: boolean;
 }
 
 /** The flows that still wait, as far as one request has room for them. Removes them from the queue. */
@@ -36,18 +42,22 @@ export function batchOf(queue: Waiter[]): Batch {
   const waiters: Waiter[] = [];
   const runs: { want: number; times: number }[] = [];
   let taken = 0;
+  let brought: Run | undefined;
   for (const waiter of queue) {
     if (waiter.answer === undefined) {
+      const { want, behind } = waiter;
       const last = runs.at(-1);
-      if (last?.want === waiter.want) last.times += 1;
-      else if (runs.length < MAX_RUNS) runs.push({ want: waiter.want, times: 1 });
+      if (last?.want === want) last.times += 1;
+      else if (runs.length < MAX_RUNS) runs.push({ want, times: 1 });
       else break;
+      if (want > 0 && behind >= want) brought = { want, times: Math.floor(behind / want) };
       waiters.push(waiter);
     }
     taken += 1;
   }
   queue.splice(0, taken);
-  return { waiters, runs };
+  if (brought !== undefined) runs.push(brought);
+  return { waiters, runs, brings: brought !== undefined };
 }
 
 /** Calls back for each flow whether it was granted. */
@@ -64,6 +74,14 @@ export function deliver(
       if (waiter !== undefined) each(waiter, n < count);
     }
   }
+}
+
+/** Tokens that a reply granted to the flows behind the waiters, and whether it granted all. */
+export function broughtBy({ runs, brings }: Batch, { granted }: BucketReply) {
+  const last = brings ? runs.at(-1) : undefined;
+  if (last === undefined) return { tokens: 0, short: false };
+  const times = granted[runs.length - 1] ?? 0;
+  return { tokens: last.want * times, short: times < last.times };
 }
 
 /** Tokens that a reply granted. */

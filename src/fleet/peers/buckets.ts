@@ -39,6 +39,10 @@ export class PeerBuckets implements SharedBucketEngine {
     this.#elsewhere.adopt(params);
   }
 
+  get alone(): boolean {
+    return this.#group.alone;
+  }
+
   /** Known without asking only while this agent is alone. */
   peek(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
     const limiter = this.#limiter;
@@ -51,6 +55,7 @@ export class PeerBuckets implements SharedBucketEngine {
     want: number,
     params: BucketParams,
     now: number,
+    behind = 0,
   ): EngineAnswer | Pending<EngineAnswer> {
     const group = this.#group;
     const limiter = this.#limiterFor(params);
@@ -61,7 +66,7 @@ export class PeerBuckets implements SharedBucketEngine {
     }
     if (!group.ready) return UNDECIDED;
     const { lo, hi } = group.owned.hashOf(value, limiter);
-    if (!group.countsNow(lo, hi)) return this.#elsewhere.take(value, want, params, now);
+    if (!group.countsNow(lo, hi)) return this.#elsewhere.take(value, want, params, now, behind);
     this.#counts.own++;
     return group.take(limiter, lo, hi, want, params, now);
   }

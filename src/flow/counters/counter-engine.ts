@@ -73,11 +73,16 @@ export function fits(sum: number, want: number, max: number): boolean {
  */
 export interface CounterEngine<Params> {
   peek(value: string | undefined, want: number, params: Params, now: number): EngineAnswer;
+  /**
+   * `behind` are tokens that are wanted next, as soon as this take is granted: an engine that is far away can bring them
+   * along, and grants them to the takes that are made while its answer is being delivered.
+   */
   take(
     value: string | undefined,
     want: number,
     params: Params,
     now: number,
+    behind?: number,
   ): EngineAnswer | Pending<EngineAnswer>;
   /**
    * False when the engine does not know (any more) what was taken, or cannot be asked. `unused`: the flow did not run, so

@@ -41,6 +41,8 @@ export interface Asked {
   readonly tokens: number;
   /** The flow was asked about before. */
   readonly again: boolean;
+  /** Tokens for which other flows wait behind this one. */
+  readonly behind: number;
 }
 
 /** Precedes ids of the local engine in grants that it gave in place of another engine. */
@@ -123,7 +125,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     if (tokens < 0) this.#observer.missingLabel(this.component, "tokens");
     // Without the label a flow counts as one token.
     const want = Math.abs(tokens);
-    const taken = this.#engine.take(value, want, params, now);
+    const taken = this.#engine.take(value, want, params, now, asked?.behind);
     const decision =
       taken instanceof Pending
         ? this.#later(taken, value, label, want, params, now)

@@ -108,6 +108,12 @@ export class RateLimiter implements Limiter {
     return numbers === undefined || numbers.amount <= 0 ? 0 : numbers.capacity;
   }
 
+  /** The parameters of buckets that other agents take from as well; undefined where none does. */
+  get shared(): BucketParams | undefined {
+    const { shared } = this.#state;
+    return shared === undefined || shared.alone === true ? undefined : this.#current();
+  }
+
   /** Works while nothing is counted, too: what was taken before is back when counting goes on. */
   undo(grant: Grant): void {
     const params = this.#current();

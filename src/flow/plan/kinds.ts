@@ -135,7 +135,7 @@ const QUOTA_SCHEDULER: KindRow<QuotaSchedulerRule, QuotaState> = {
     // It is told how many tokens a flow wants.
     const asked = { ...rule, tokensLabelKey: "" };
     const buckets = new RateLimiter(component, asked, slots, counts, context);
-    const gate = new BucketGate(buckets, rule, slots, observer);
+    const gate = new BucketGate(buckets, rule, slots, context);
     const frontEnd = new FrontEnd(rule.scheduler, slots, observer);
     return new BucketScheduler(component, frontEnd, gate, lines, observer);
   },

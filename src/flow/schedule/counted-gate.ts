@@ -79,14 +79,16 @@ export abstract class CountedGate<Limiter extends Counted> implements Gate {
     ticket: Ticket,
     now: number,
     again: boolean,
+    behind: number,
   ): Decision<WorkloadDetail> | Pending<Decision<WorkloadDetail>> {
-    const taken = this.limiter.take(undefined, labels, now, { tokens: ticket.tokens, again });
+    const asked = { tokens: ticket.tokens, again, behind };
+    const taken = this.limiter.take(undefined, labels, now, asked);
     if (taken instanceof Pending) return taken.chain((late) => this.#scheduled(late, ticket));
     return this.#scheduled(taken, ticket);
   }
 
   peek(labels: Labels, ticket: Ticket, now: number): Decision<WorkloadDetail> {
-    const asked = { tokens: ticket.tokens, again: true };
+    const asked = { tokens: ticket.tokens, again: true, behind: 0 };
     return this.#scheduled(this.limiter.peek(undefined, labels, now, asked), ticket);
   }
 

@@ -4,6 +4,7 @@ import type { Decision, Grant, Pending } from "../flow.ts";
 import type { Labels } from "../label.ts";
 import type { LimiterNumbers, WorkloadDetail } from "../rules.ts";
 import type { Estimates, Ticket } from "./front-end.ts";
+import type { Pressure } from "./queue/pressure.ts";
 
 /** A flow that was asked about. */
 export interface Wait {
@@ -26,12 +27,15 @@ export interface Gate {
   readonly estimates: Estimates;
   /** A flow has arrived. It is asked about next, once or more often. */
   arrived?(ticket: Ticket, now: number): void;
-  /** `again`: the flow was asked about before, and has waited since. */
+  /**
+   * `again`: the flow was asked about before, and has waited since. `behind`: the tokens for which others wait behind it.
+   */
   take(
     labels: Labels,
     ticket: Ticket,
     now: number,
     again: boolean,
+    behind: number,
   ): Decision<WorkloadDetail> | Pending<Decision<WorkloadDetail>>;
   peek(labels: Labels, ticket: Ticket, now: number): Decision<WorkloadDetail>;
   /**
@@ -39,6 +43,11 @@ export interface Gate {
    * something changes. Undefined when waiting is of no use: it was let through, or will not be in its time.
    */
   retryIn(decision: Decision, wait: Wait, now: number): number | undefined;
+  /**
+   * Milliseconds, drawn by chance, for which the queue leaves what becomes free to the queues of other agents before it
+   * asks for the flow. Absent, or 0, where no others wait for it.
+   */
+  pauseMs?(pressure: Pressure, ticket: Ticket, now: number): number;
   /** The decision about a flow that is not asked about. */
   refusal(labels: Labels, ticket: Ticket): Decision<WorkloadDetail>;
   undo(grant: Grant): boolean | Pending<boolean>;

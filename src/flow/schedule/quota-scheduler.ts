@@ -1,20 +1,54 @@
-// The gate of a quota scheduler: tokens of buckets. A bucket says when it will have enough.
+// The gate of a quota scheduler: tokens of buckets. A bucket says when it will have enough. Where agents share it, their
+// queues take turns by chance, each as often as its pressure demands.
 
+import type { Chance } from "#base/chance.ts";
+import type { BucketParams } from "../counters/counter-engine.ts";
 import type { Decision, Grant } from "../flow.ts";
-import type { SettlementRule } from "../rules.ts";
+import type { LabelSlots } from "../label.ts";
+import type { Observer } from "../observer.ts";
+import type { QuotaSchedulerRule, SettlementRule } from "../rules.ts";
 import { type Counted, CountedGate, isShort } from "./counted-gate.ts";
+import type { Ticket } from "./front-end.ts";
 import type { Wait } from "./gate.ts";
+import type { Pressure } from "./queue/pressure.ts";
 import { Scheduler } from "./scheduler.ts";
 
 /** Pause before a bucket is asked again that did not say when it will have enough, ms. */
 const UNKNOWN_WAIT_MS = 10;
 
+/**
+ * Mean pause of all agents together, ms, while as much is asked for with the highest priority as there is; and as a part
+ * of the time that filling a bucket takes, which it must not exceed, because a full bucket loses tokens.
+ */
+const PAUSE_MS = 20;
+const PAUSE_OF_FILL = 1 / 10;
+/** Number of times that a flow of the highest priority is asked about before its time is over, on average. */
+const LEAST_TIMES = 3;
+
 interface Buckets extends Counted {
   readonly settlement: SettlementRule | undefined;
   settle(grant: Grant, cost: number): void;
+  /** The parameters of buckets that other agents take from as well; undefined where none does. */
+  readonly shared: BucketParams | undefined;
 }
 
 export class BucketGate extends CountedGate<Buckets> {
+  readonly #chance: Chance;
+  readonly #highest: number;
+
+  constructor(
+    limiter: Buckets,
+    rule: QuotaSchedulerRule,
+    slots: LabelSlots,
+    { observer, chance }: { readonly observer: Observer; readonly chance: Chance },
+  ) {
+    super(limiter, rule, slots, observer);
+    this.#chance = chance;
+    const { workloads, defaultParameters } = rule.scheduler;
+    const all = workloads.map(({ parameters }) => parameters);
+    this.#highest = Math.max(...[defaultParameters, ...all].map(({ priority }) => priority));
+  }
+
   get settlement(): SettlementRule | undefined {
     return this.limiter.settlement;
   }
@@ -27,6 +61,22 @@ export class BucketGate extends CountedGate<Buckets> {
     if (!isShort(decision) || ticket.tokens > this.limiter.most) return undefined;
     const wait = decision.waitMs > 0 ? decision.waitMs : UNKNOWN_WAIT_MS;
     return wait > left ? undefined : wait;
+  }
+
+  /**
+   * Pauses are exponential: whichever agent comes first when a token is free, each comes first as often as its part of the
+   * pressure says, however long it has waited and however many they are.
+   */
+  pauseMs(pressure: Pressure, { priority, patienceMs }: Ticket, now: number): number {
+    const { shared } = this.limiter;
+    if (shared === undefined || shared.amount <= 0) return 0;
+    const { amount, intervalMs, capacity } = shared;
+    const perMs = amount / intervalMs;
+    const weight = pressure.weight(perMs, now) / this.#highest;
+    const together = Math.min(PAUSE_MS, (capacity / perMs) * PAUSE_OF_FILL);
+    const longest = (patienceMs * this.#highest) / (LEAST_TIMES * priority);
+    const mean = Math.min(longest, (together * perMs) / weight);
+    return -Math.log(1 - this.#chance()) * mean;
   }
 }
 

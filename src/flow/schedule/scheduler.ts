@@ -54,7 +54,7 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     const first =
       key !== undefined && this.#lines.isOpen(key)
         ? undefined
-        : gate.take(labels, ticket, now, false);
+        : gate.take(labels, ticket, now, false, 0);
     if (key !== undefined && this.#waits(first, labels, ticket, now)) {
       const arrival = { labels, ticket, now, size: flow.size ?? sizeOf(flow) };
       const place = this.#lines.wait(key, this, arrival, first);

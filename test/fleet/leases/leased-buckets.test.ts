@@ -339,3 +339,46 @@ test("three agents at five times a limit admit it together: 0.97 to 1.00 of capa
     assert.ok(admitted >= 0.97 * bound, `${admitted} of ${bound}`);
   }
 });
+
+for (const enabled of [true, false]) {
+  test(`an answer brings tokens for flows that wait behind, leases ${enabled ? "on" : "off"}: what they leave goes back, and what is short is not asked for again`, () => {
+    const fleet = new TestFleet({ ...STEADY, capacity: 10 });
+    const agent = fleet.agent({ enabled });
+    const { params, now } = fleet;
+    const ask = (want: number, behind: number) =>
+      agent.buckets.take("k", want, params, now, behind);
+    fleet.hold = true;
+    const seen: string[] = [];
+    const first = ask(2, 5);
+    assert.ok(first instanceof Pending);
+    first.whenSettled(({ outcome }) => {
+      seen.push(outcome);
+      // Two more requests of this size fit into the five tokens that are wanted behind it.
+      for (const want of [1, 2]) {
+        const next = ask(want, 0);
+        assert.ok(!(next instanceof Pending), "it is there");
+        seen.push(next.outcome);
+      }
+    }, failed);
+    fleet.sent[0]?.answer();
+    assert.deepEqual(seen, ["granted", "granted", "granted"]);
+    assert.equal(fleet.free(), 10 - 2 - 3 - 1);
+    assert.equal(fleet.sent.length, 2, "one request, and one that returns the last token");
+    fleet.sent[1]?.answer();
+    assert.equal(fleet.free(), 5);
+
+    const second = ask(1, 9);
+    assert.ok(second instanceof Pending);
+    let granted = 0;
+    second.whenSettled(({ outcome }) => {
+      for (let next = outcome; next === "granted"; ) {
+        granted++;
+        const answer = ask(1, 9 - granted);
+        assert.ok(!(answer instanceof Pending), "nobody asks for what is not there");
+        next = answer.outcome === "granted" ? "granted" : "refused";
+      }
+    }, failed);
+    fleet.sent[2]?.answer();
+    assert.deepEqual([granted, fleet.free(), fleet.sent.length], [5, 0, 3]);
+  });
+}

@@ -194,7 +194,7 @@ export interface Asked {
 
 /** One scheduler, which is asked with plain label records. */
 export class SchedulerBench {
-  readonly clock = new VirtualClock();
+  readonly clock: VirtualClock;
   readonly anomalies: Anomaly[] = [];
   readonly scheduled: ScheduledFlow[] = [];
   readonly missing: string[] = [];
@@ -208,14 +208,15 @@ export class SchedulerBench {
     rule: LimiterRule,
     numbers?: LimiterNumbers,
     over: Partial<SharedContext> | ((context: SharedContext) => Partial<SharedContext>) = {},
+    clock = new VirtualClock(),
   ) {
+    this.clock = clock;
     const observer = {
       ...NO_OBSERVER,
       anomaly: (what: Anomaly) => void this.anomalies.push(what),
       scheduled: (_component: unknown, flow: ScheduledFlow) => void this.scheduled.push(flow),
       missingLabel: (_component: unknown, what: string) => void this.missing.push(what),
     };
-    const { clock } = this;
     const shared = shareContext({ clock, chance: seededChance(1), maxKeys: 1_000, observer });
     this.context = { ...shared, ...(typeof over === "function" ? over(shared) : over) };
     const state = newState(rule, this.context);

@@ -101,6 +101,11 @@ export class FairQueue<Request extends FairRequest> {
   #time = 0;
   #arrivals = 0;
 
+  /** Tokens of the requests that wait. */
+  get tokens(): number {
+    return this.#all.queued;
+  }
+
   /** Flows with requests. */
   get flows(): number {
     let flows = 0;

@@ -9,6 +9,7 @@ import type { WorkloadDetail } from "../../rules.ts";
 import type { Ticket } from "../front-end.ts";
 import type { Gate } from "../gate.ts";
 import { type FairPlace, FairQueue, type FairRequest } from "./fair-queue.ts";
+import { Pressure } from "./pressure.ts";
 import { Timer, type Timers } from "./timers.ts";
 
 /** Bounds on the flows that wait. */
@@ -62,6 +63,9 @@ export interface LinesContext {
 
 /** Most flows that wait at one scheduler: further ones are refused at once. */
 export const MAX_WAITING: WaitingBounds = { flows: 16_384, bytes: 32 << 20 };
+
+/** A flow is not asked about in the last moments of its time: so many times as long as the last answer took. */
+const TOO_LATE = 2;
 
 /** Bytes of the objects of one flow that waits, by measurement, without what the flow itself holds. */
 const WAITER_SIZE = 1_024;
@@ -151,9 +155,13 @@ export class Line {
   readonly #retry = new Timer(() => this.poke());
   /** Flows that stand in the queue or are asked about before they do. */
   #flows = 0;
+  /** Undefined where no other agent waits for the same. */
+  #pressure: Pressure | undefined;
   /** The flow whose turn it is was asked about and has to wait. */
   #blocked = false;
   #serving = false;
+  /** The time that the last answer took, ms. */
+  #answerMs = 0;
 
   constructor(context: LinesContext, room: WaitingRoom, emptied: () => void) {
     this.#context = context;
@@ -178,6 +186,10 @@ export class Line {
   ): Queued<Decision> {
     const waiter = new Waiter(this, desk, arrival);
     this.#flows += 1;
+    if (desk.gate.pauseMs !== undefined) {
+      this.#pressure ??= new Pressure(arrival.now);
+      this.#pressure.arrived(arrival.ticket, arrival.now);
+    }
     this.#room.enter(waiter.size);
     desk.queued();
     this.#context.timers.set(waiter.timer, waiter.until);
@@ -224,16 +236,23 @@ export class Line {
     while (!this.#blocked) {
       const waiter = this.#queue.next()?.request;
       if (waiter === undefined || waiter.asked !== undefined) break;
-      this.#ask(waiter);
+      if (this.#isTooLate(waiter)) this.expire(waiter);
+      else this.#ask(waiter);
     }
     this.#serving = false;
+  }
+
+  /** Whether the time of a flow would be over before the answer about it is there. */
+  #isTooLate({ until }: Waiter): boolean {
+    return this.#answerMs > 0 && until - this.#context.clock.now() < TOO_LATE * this.#answerMs;
   }
 
   #ask(waiter: Waiter): void {
     const { desk, labels, ticket } = waiter;
     waiter.attempts += 1;
     try {
-      const answer = desk.gate.take(labels, ticket, this.#context.clock.now(), true);
+      const behind = this.#queue.tokens - ticket.tokens;
+      const answer = desk.gate.take(labels, ticket, this.#context.clock.now(), true, behind);
       if (answer instanceof Pending) this.#await(waiter, answer);
       else this.#judge(waiter, answer);
     } catch (thrown) {
@@ -242,10 +261,13 @@ export class Line {
   }
 
   #await(waiter: Waiter, answer: Pending<Answer>): void {
+    const { clock } = this.#context;
+    const askedAt = clock.now();
     waiter.asked = answer;
     answer.whenSettled(
       (decision) => {
         waiter.asked = undefined;
+        if (!waiter.done) this.#answerMs = clock.now() - askedAt;
         if (waiter.done) {
           const grant = grantOf(decision);
           if (grant !== undefined) waiter.desk.gate.undo(grant);
@@ -263,10 +285,10 @@ export class Line {
 
   /** Settles a flow that was asked about, or lets it wait. */
   #judge(waiter: Waiter, decision: Answer): void {
-    const { desk, labels, ticket, attempts } = waiter;
+    const { labels, ticket, attempts } = waiter;
     const now = this.#context.clock.now();
     const left = waiter.until - now;
-    const retryMs = desk.gate.retryIn(decision, { labels, ticket, left, attempts }, now);
+    const retryMs = waiter.desk.gate.retryIn(decision, { labels, ticket, left, attempts }, now);
     if (retryMs === undefined) {
       this.#finish(waiter, decision, decision);
       return;
@@ -275,7 +297,29 @@ export class Line {
     if (waiter.place === undefined) this.#join(waiter);
     if (this.#queue.next() !== waiter.place) return;
     this.#blocked = true;
-    if (retryMs < Number.POSITIVE_INFINITY) this.#context.timers.set(this.#retry, now + retryMs);
+    if (retryMs === Number.POSITIVE_INFINITY) return;
+    this.#context.timers.set(this.#retry, now + retryMs + this.#pauseMs(waiter, now));
+  }
+
+  #pauseMs(waiter: Waiter, now: number): number {
+    if (this.#pressure === undefined) return 0;
+    return waiter.desk.gate.pauseMs?.(this.#pressure, waiter.ticket, now) ?? 0;
+  }
+
+  /**
+   * The flow whose turn it was is gone. The next one is asked about at once; where other agents wait for the same, it only
+   * takes over what is left of the pause, so that a queue in which many flows give up does not ask more often.
+   */
+  #turnEnded(passed: boolean, tokens: number): void {
+    const { clock, timers } = this.#context;
+    const next = passed || !this.#retry.isSet ? undefined : this.#queue.next()?.request;
+    if (next === undefined || this.#pressure === undefined) {
+      timers.cancel(this.#retry);
+      this.#blocked = false;
+    } else if (next.tokens < tokens) {
+      const now = clock.now();
+      timers.set(this.#retry, Math.min(this.#retry.at, now + this.#pauseMs(next, now)));
+    }
   }
 
   #join(waiter: Waiter): void {
@@ -316,10 +360,7 @@ export class Line {
         overtook = { all: queue.overtaken(place, "all"), alike };
         queue.admit();
       } else queue.remove(place);
-      if (turn) {
-        this.#blocked = false;
-        this.#context.timers.cancel(this.#retry);
-      }
+      if (turn) this.#turnEnded(passed, waiter.tokens);
     }
     if (this.#flows === 0) this.#emptied();
     asked?.cancel();

@@ -1,0 +1,55 @@
+// The pressure at a queue: rates by priority, of late, and bounded for each workload.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Pressure } from "#flow/schedule/queue/pressure.ts";
+
+const request = (workload: string, priority: number, tokens = 1) => ({
+  workload,
+  priority,
+  tokens,
+  fairness: undefined,
+});
+
+/** Arrivals of a workload at an even rate, per second. */
+function arrive(
+  pressure: Pressure,
+  workload: string,
+  priority: number,
+  rate: number,
+  seconds = 10,
+) {
+  for (let at = 0; at < seconds * rate; at++) {
+    pressure.arrived(request(workload, priority), (at * 1_000) / rate);
+  }
+}
+
+const near = (got: number, wanted: number) =>
+  assert.ok(Math.abs(got / wanted - 1) < 0.05, `${got}, wanted ${wanted}`);
+
+test("adds up the rates of workloads, each times its priority", () => {
+  const pressure = new Pressure(0);
+  arrive(pressure, "high", 4, 50);
+  arrive(pressure, "low", 1, 100);
+  near(pressure.weight(1, 10_000), (4 * 50 + 100) / 1_000);
+});
+
+test("counts a workload for no more than there is", () => {
+  const pressure = new Pressure(0);
+  arrive(pressure, "low", 2, 5_000);
+  near(pressure.weight(0.1, 10_000), 2 * 0.1);
+});
+
+test("knows a rate soon, and forgets it when nothing arrives any more", () => {
+  const pressure = new Pressure(0);
+  arrive(pressure, "one", 1, 100, 0.5);
+  near(pressure.weight(1, 500), 0.1);
+  assert.ok(pressure.weight(1, 20_000) < 0.001);
+});
+
+test("tells a bounded number of workloads apart", () => {
+  const pressure = new Pressure(0);
+  for (let at = 0; at < 10_000; at++) pressure.arrived(request(`w${at}`, 1), 1_000);
+  // All beyond the bound together count for as much as one.
+  assert.ok(pressure.weight(0.001, 1_000) < 0.1);
+});
