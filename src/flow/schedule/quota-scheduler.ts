@@ -16,14 +16,17 @@ import { Scheduler } from "./scheduler.ts";
 /** Pause before a bucket is asked again that did not say when it will have enough, ms. */
 const UNKNOWN_WAIT_MS = 10;
 
-/**
- * Mean pause of all agents together, ms, while as much is asked for with the highest priority as there is; and as a part
- * of the time that filling a bucket takes, which it must not exceed, because a full bucket loses tokens.
- */
-const PAUSE_MS = 20;
-const PAUSE_OF_FILL = 1 / 10;
+/** Mean pause of all agents together while as much is asked for with the highest priority as there is, ms. */
+const PAUSE_MS = 10;
+/** Longest mean pause of one agent, ms. Agents with little load ask more often than their part, but want little. */
+const LONGEST_PAUSE_MS = 250;
+/** Both are at most such parts of the time that filling a bucket takes, because a full bucket loses tokens. */
+const PAUSE_OF_FILL = 1 / 40;
+const LONGEST_PAUSE_OF_FILL = 1 / 4;
 /** Number of times that a flow of the highest priority is asked about before its time is over, on average. */
 const LEAST_TIMES = 3;
+/** Part of the highest priority that every flow has here: without important flows, the others need not wait for long. */
+const LEAST_PRIORITY = 1 / 8;
 
 interface Buckets extends Counted {
   readonly settlement: SettlementRule | undefined;
@@ -72,10 +75,16 @@ export class BucketGate extends CountedGate<Buckets> {
     if (shared === undefined || shared.amount <= 0) return 0;
     const { amount, intervalMs, capacity } = shared;
     const perMs = amount / intervalMs;
-    const weight = pressure.weight(perMs, now) / this.#highest;
-    const together = Math.min(PAUSE_MS, (capacity / perMs) * PAUSE_OF_FILL);
-    const longest = (patienceMs * this.#highest) / (LEAST_TIMES * priority);
-    const mean = Math.min(longest, (together * perMs) / weight);
+    const fillMs = capacity / perMs;
+    const highest = this.#highest;
+    const important = Math.max(LEAST_PRIORITY, priority / highest);
+    const together = Math.min(PAUSE_MS, fillMs * PAUSE_OF_FILL);
+    const mean = Math.min(
+      LONGEST_PAUSE_MS,
+      fillMs * LONGEST_PAUSE_OF_FILL,
+      patienceMs / (LEAST_TIMES * important),
+      (together * perMs * highest) / pressure.weight(perMs, highest * LEAST_PRIORITY, now),
+    );
     return -Math.log(1 - this.#chance()) * mean;
   }
 }

@@ -138,12 +138,16 @@ class Traffic {
     sent.on("error", () => {
       this.counts.failed += 1;
     });
-    sent.on("response", async (response) => {
+    sent.on("response", (response) => {
       let body = "";
-      for await (const part of response.setEncoding("utf8")) body += part;
-      if (!body.includes("DECISION_TYPE_ACCEPTED")) return;
-      this.counts.passed[work] += 1;
-      this.counts.at[at] = (this.counts.at[at] ?? 0) + 1;
+      response.setEncoding("utf8").on("data", (part: string) => {
+        body += part;
+      });
+      response.on("end", () => {
+        if (!body.includes("DECISION_TYPE_ACCEPTED")) return;
+        this.counts.passed[work] += 1;
+        this.counts.at[at] = (this.counts.at[at] ?? 0) + 1;
+      });
     });
     sent.end(JSON.stringify({ control_point: this.#controlPoint, labels: { work } }));
   }

@@ -31,25 +31,26 @@ test("adds up the rates of workloads, each times its priority", () => {
   const pressure = new Pressure(0);
   arrive(pressure, "high", 4, 50);
   arrive(pressure, "low", 1, 100);
-  near(pressure.weight(1, 10_000), (4 * 50 + 100) / 1_000);
+  near(pressure.weight(1, 0, 10_000), (4 * 50 + 100) / 1_000);
+  near(pressure.weight(1, 2, 10_000), (4 * 50 + 2 * 100) / 1_000);
 });
 
 test("counts a workload for no more than there is", () => {
   const pressure = new Pressure(0);
   arrive(pressure, "low", 2, 5_000);
-  near(pressure.weight(0.1, 10_000), 2 * 0.1);
+  near(pressure.weight(0.1, 0, 10_000), 2 * 0.1);
 });
 
 test("knows a rate soon, and forgets it when nothing arrives any more", () => {
   const pressure = new Pressure(0);
   arrive(pressure, "one", 1, 100, 0.5);
-  near(pressure.weight(1, 500), 0.1);
-  assert.ok(pressure.weight(1, 20_000) < 0.001);
+  near(pressure.weight(1, 0, 500), 0.1);
+  assert.ok(pressure.weight(1, 0, 20_000) < 0.001);
 });
 
 test("tells a bounded number of workloads apart", () => {
   const pressure = new Pressure(0);
   for (let at = 0; at < 10_000; at++) pressure.arrived(request(`w${at}`, 1), 1_000);
   // All beyond the bound together count for as much as one.
-  assert.ok(pressure.weight(0.001, 1_000) < 0.1);
+  assert.ok(pressure.weight(0.001, 0, 1_000) < 0.1);
 });

@@ -39,15 +39,17 @@ export class Pressure {
   }
 
   /**
-   * Tokens per ms, times the priority of their workload. A workload counts for no more than `most` tokens per ms, which is
-   * all that there is: so one that floods an agent does not take the part of those at other agents.
+   * Tokens per ms, times the priority of their workload, which is at least `leastPriority`. A workload counts for no more
+   * than `most` tokens per ms, which is all that there is: so one that floods an agent does not take the part of those at
+   * other agents.
    */
-  weight(most: number, now: number): number {
+  weight(most: number, leastPriority: number, now: number): number {
     const age = Math.max(SHORTEST_MS, now - this.#since);
     const window = WINDOW_MS * (1 - decay(age));
     let sum = 0;
     for (const { tokens, priority, at } of this.#rates.values()) {
-      sum += priority * Math.min(most, (tokens * decay(now - at)) / window);
+      sum +=
+        Math.max(leastPriority, priority) * Math.min(most, (tokens * decay(now - at)) / window);
     }
     return sum;
   }
