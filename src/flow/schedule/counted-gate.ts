@@ -28,7 +28,7 @@ export interface Counted {
   decide(numbers: never): void;
 }
 
-interface CountedRule {
+export interface CountedRule {
   readonly limitByLabelKey: string;
   readonly onMissingLabel: MissingLabelMode;
 }

@@ -2,12 +2,11 @@
 // queues take turns by chance, each as often as its pressure demands.
 
 import type { Chance } from "#base/chance.ts";
-import type { BucketParams } from "../counters/counter-engine.ts";
 import type { Decision, Grant } from "../flow.ts";
 import type { LabelSlots } from "../label.ts";
 import type { Observer } from "../observer.ts";
-import type { QuotaSchedulerRule, SettlementRule } from "../rules.ts";
-import { type Counted, CountedGate, isShort } from "./counted-gate.ts";
+import type { SchedulerRule, SettlementRule } from "../rules.ts";
+import { type Counted, CountedGate, type CountedRule, isShort } from "./counted-gate.ts";
 import type { Ticket } from "./front-end.ts";
 import type { Wait } from "./gate.ts";
 import type { Pressure } from "./queue/pressure.ts";
@@ -31,8 +30,10 @@ const LEAST_PRIORITY = 1 / 8;
 interface Buckets extends Counted {
   readonly settlement: SettlementRule | undefined;
   settle(grant: Grant, cost: number): void;
-  /** The parameters of buckets that other agents take from as well; undefined where none does. */
-  readonly shared: BucketParams | undefined;
+  /** Capacity and fill of buckets that other agents take from as well; undefined where none does. */
+  readonly shared:
+    | { readonly capacity: number; readonly amount: number; readonly intervalMs: number }
+    | undefined;
 }
 
 export class BucketGate extends CountedGate<Buckets> {
@@ -41,7 +42,7 @@ export class BucketGate extends CountedGate<Buckets> {
 
   constructor(
     limiter: Buckets,
-    rule: QuotaSchedulerRule,
+    rule: CountedRule & { readonly scheduler: SchedulerRule },
     slots: LabelSlots,
     { observer, chance }: { readonly observer: Observer; readonly chance: Chance },
   ) {

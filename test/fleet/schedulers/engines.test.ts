@@ -63,7 +63,7 @@ const policyOf = (group: Engine) => `circuit:
   )}${MODES.map((mode) =>
     slots(group, `one-${mode}`, 1, `max_inflight_duration: 3600s, on_failure: ${mode}`),
   ).join("")}${tokens(group, "quick", "0.2s")}${tokens(group, "slow", "3600s")}${MODES.map((mode) =>
-    tokens(group, `tokens-${mode}`, "10s", mode),
+    tokens(group, `tokens-${mode}`, "5s", mode),
   ).join("")}
 `;
 
@@ -265,15 +265,14 @@ test("schedulers over every counter engine", async (t) => {
       const [here, there] = [first(agents.redis), last(agents.redis)];
       const held = new Map<string, BegunFlow>();
       const waits: { readonly point: string; readonly answer: Promise<BegunFlow> }[] = [];
-      for (const mode of MODES) {
-        for (const point of [`one-${mode}`, `tokens-${mode}`]) {
-          const flow = await begin(here.address(), point, { user: "ann" });
-          assert.equal(flow.accepted, true, point);
-          held.set(point, flow);
-          if (point.startsWith("tokens")) await begin(here.address(), point, { user: "ann" });
-          const { answers } = await queueUp(there, point, "ann", [["waits"]]);
-          for (const answer of answers) waits.push({ point, answer });
-        }
+      const points = ["one", "tokens"].flatMap((what) => MODES.map((mode) => `${what}-${mode}`));
+      for (const point of points) {
+        const flow = await begin(here.address(), point, { user: "ann" });
+        assert.equal(flow.accepted, true, point);
+        held.set(point, flow);
+        if (point.startsWith("tokens")) await begin(here.address(), point, { user: "ann" });
+        const { answers } = await queueUp(there, point, "ann", [["waits"]]);
+        for (const answer of answers) waits.push({ point, answer });
       }
       await redis.freeze();
       for (const { point, answer } of waits) {
