@@ -97,7 +97,9 @@ export class OverloadGuard implements InProgress {
   #shedding = false;
 
   constructor(limits: OverloadLimits, context: GuardContext) {
-    this.#limits = limits;
+    // Read once: they come as a part of a larger object of the configuration.
+    const { max_delay, max_in_progress } = limits;
+    this.#limits = { max_delay, max_in_progress };
     this.#context = context;
   }
 
