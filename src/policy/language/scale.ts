@@ -16,7 +16,7 @@ import {
   text,
   type ValueOf,
 } from "./field.ts";
-import { input, ins, output, outs } from "./ports.ts";
+import { input, ins, output, outs, reading } from "./ports.ts";
 import { agentGroup } from "./selector.ts";
 import { alerterParameters } from "./signals.ts";
 
@@ -47,8 +47,26 @@ const reported = {
   configured_replicas: output("Replicas that the object specifies."),
 } as const;
 
+const podScalerIns = message(
+  "PodScaler.Ins",
+  {
+    replicas: input("Desired number of replicas. A constant must be a whole number of at least 0."),
+  },
+  {
+    // A signal may be anything, and is truncated. A constant like that is a mistake of the author.
+    check({ replicas }, refuse) {
+      const constant = replicas?.constant_signal;
+      if (constant === undefined) return;
+      const number = reading(constant);
+      if (Number.isNaN(number) || (Number.isSafeInteger(number) && number >= 0)) return;
+      const key = constant.special_value === undefined ? "value" : "special_value";
+      refuse(["replicas", "constant_signal", key], "a whole number of at least 0", String(number));
+    },
+  },
+);
+
 export const podScaler = message("PodScaler", {
-  in_ports: ins(message("PodScaler.Ins", { replicas: input("Desired number of replicas.") })),
+  in_ports: ins(podScalerIns),
   out_ports: outs(message("PodScaler.Outs", reported)),
   ...dryRun(),
   kubernetes_object_selector: scaledObject(),
