@@ -57,6 +57,11 @@ export class Fault extends Error {
   }
 }
 
+/** Whether a fault of a call says that the server cannot be asked at present, whatever the call. */
+export function isServerAway({ code }: Fault): boolean {
+  return code === "UNAVAILABLE" || code === "DEADLINE_EXCEEDED";
+}
+
 /** The text of an operating system error, as in `EACCES: permission denied`; for any other error its message. */
 export function systemErrorText(thrown: unknown): string {
   if (!(thrown instanceof Error)) return "unknown";

@@ -5,14 +5,14 @@ import type { ScalableObjects } from "#api/fleet/scale-points.ts";
 import { Fault } from "#base/fault.ts";
 import type { Route } from "#base/handler.ts";
 import type { ControllerConfig } from "#config/tree.ts";
-import { findAccess } from "#kube/api/access.ts";
-import { KubeClient } from "#kube/api/client.ts";
+import type { KubeClient } from "#kube/api/client.ts";
 import type { Following } from "#kube/api/reflector.ts";
 import { controlPoints, MAX_POINTS } from "#kube/scale/control-points.ts";
 import { needsAutoScale, unmetNeeds } from "#policy/needs.ts";
 import type { PolicySet } from "#policy/set.ts";
 import type { SluiceProcess } from "#process/process.ts";
 import { Compiler } from "./compiling/compiler.ts";
+import type { ApiServer, ClusterPart } from "./kubernetes/api-server.ts";
 import { policyWebhook } from "./resources/policy-webhook.ts";
 import { ResourceSource, type ResourceSourceOptions } from "./resources/resource-source.ts";
 import { Scaling, type ScalingOptions } from "./scaling/scaling.ts";
@@ -37,21 +37,22 @@ export interface Cluster {
 export async function openCluster(
   process: SluiceProcess,
   settings: ControllerConfig,
+  apiServer: ApiServer,
 ): Promise<Cluster> {
-  const { clock, env, scope } = process;
-  const log = process.log.child("kubernetes");
-  const access = await findAccess(env, clock).catch((thrown: unknown) => {
+  const client = await apiServer.client().catch((thrown: unknown) => {
     const { code, message } = Fault.from(thrown);
     throw new Fault(code, `${askingKeys(settings).join(" and ")}: ${message}`);
   });
-  const { http_client } = settings.kubernetes_client;
-  const proxy = settings.client.proxy;
-  const client = new KubeClient({ access, settings: http_client, proxy, env, clock, log });
-  scope.add("Kubernetes client", () => client.close());
+  const through = { client, apiServer };
   return {
-    ...(settings.policies.cr_watcher.enabled ? policyParts(process, settings, client) : {}),
-    ...(settings.auto_scale.kubernetes.enabled ? scalingParts(process, client) : {}),
+    ...(settings.policies.cr_watcher.enabled ? policyParts(process, settings, through) : {}),
+    ...(settings.auto_scale.kubernetes.enabled ? scalingParts(process, through) : {}),
   };
+}
+
+interface Through {
+  readonly client: KubeClient;
+  readonly apiServer: ApiServer;
 }
 
 /** The keys that ask for an API server. */
@@ -62,30 +63,36 @@ function askingKeys({ auto_scale, policies }: ControllerConfig): readonly string
   ];
 }
 
+const RESOURCES: ClusterPart = {
+  fails: "policy resources are not followed, and what is known stays",
+  works: "policy resources are followed again",
+};
 const STANDING_BY = "policy resources are followed by the controller that leads";
 
 function policyParts(
   { clock, chance, log: processLog, health, scope }: SluiceProcess,
   settings: ControllerConfig,
-  client: KubeClient,
+  { client, apiServer }: Through,
 ): Pick<Cluster, "policies" | "webhook"> {
   const log = processLog.child("kubernetes");
   const { namespace } = client;
   const dependency = health.dependency("kubernetes");
   dependency.ok(STANDING_BY);
-  let isAway = false;
+  let isFirst = true;
   const followed = (following: Following) => {
     if (following.state === "away") {
-      const { message } = following.fault;
-      dependency.degraded(message);
-      log.warn({}, `policy resources are not followed, and what is known stays: ${message}`);
-    } else if (following.state === "starting") dependency.ok(STANDING_BY);
-    else {
+      dependency.degraded(following.fault.message);
+      apiServer.report(RESOURCES, following.fault);
+    } else if (following.state === "starting") {
+      dependency.ok(STANDING_BY);
+      apiServer.forget(RESOURCES);
+      isFirst = true;
+    } else {
       dependency.ok(`policy resources of the namespace ${namespace} are followed`);
-      const line = isAway ? "policy resources are followed again" : "follows policy resources";
-      log.info({ namespace }, line);
+      if (isFirst) log.info({ namespace }, "follows policy resources");
+      isFirst = false;
+      apiServer.report(RESOURCES, undefined);
     }
-    isAway = following.state === "away";
   };
   const dialect = settings.prometheus.address === "" ? "own" : "prometheus";
   const defaultGroup = settings.policies.default_agent_group;
@@ -111,28 +118,30 @@ function policyParts(
   };
 }
 
+const SCALING: ClusterPart = {
+  fails: "scaling works only in part",
+  works: "scaling works again",
+};
 const NOT_LEADING = "objects are scaled by the controller that leads";
 
 function scalingParts(
   { clock, chance, log: processLog, health }: SluiceProcess,
-  client: KubeClient,
+  { client, apiServer }: Through,
 ): Pick<Cluster, "scaling" | "scalable"> {
   const log = processLog.child("scaling");
   const dependency = health.dependency("auto_scale");
   dependency.ok(NOT_LEADING);
   return {
     scaling: (own) => {
-      let failing = "";
       const followed: ScalingOptions["followed"] = (fault) => {
-        const message = fault?.message ?? "";
-        if (message === "") dependency.ok("the objects that policies name are scaled");
-        else dependency.degraded(message);
-        if (message !== "" && failing === "")
-          log.warn({}, `scaling works only in part: ${message}`);
-        if (message === "" && failing !== "") log.info({}, "scaling works again");
-        failing = message;
+        if (fault === undefined) dependency.ok("the objects that policies name are scaled");
+        else dependency.degraded(fault.message);
+        apiServer.report(SCALING, fault);
       };
-      const closed = () => dependency.ok(NOT_LEADING);
+      const closed = () => {
+        dependency.ok(NOT_LEADING);
+        apiServer.forget(SCALING);
+      };
       return new Scaling({ ...own, client, followed, closed, clock, chance, log });
     },
     scalable: async (signal) => {

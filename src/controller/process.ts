@@ -21,6 +21,7 @@ import { fleetOperations } from "./agents/operations.ts";
 import type { Cluster } from "./cluster.ts";
 import { type Controller, type ControllerOptions, startController } from "./controller.ts";
 import { type ClusterDiscovery, clusterDiscovery } from "./discovery/cluster-discovery.ts";
+import { ApiServer } from "./kubernetes/api-server.ts";
 import { nobodyKnown, policiesOf, standsBy, storeIsAway } from "./leadership/standby.ts";
 import { Candidate } from "./leadership.ts";
 
@@ -37,8 +38,9 @@ interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
 export async function startControllerProcess(options: ControllerProcessOptions): Promise<Ports> {
   const process = startProcess({ ...options, configs: [options.config] });
   const fleet = knowAgents(process);
-  const cluster = await clusterOf(process, options.config.config);
-  const discovery = clusterDiscovery(process, options.config.config);
+  const apiServer = new ApiServer(process, options.config.config);
+  const cluster = await clusterOf(process, options.config.config, apiServer);
+  const discovery = clusterDiscovery(process, options.config.config, apiServer);
   let leading: Controller | undefined;
   const candidate = new Candidate(process, async (store, over) => {
     const controller = await openController({ ...process, store }, options, {
@@ -85,7 +87,7 @@ export async function startControllerPart(
 ): Promise<ProcessPart> {
   const options = { config: { config: settings }, policies: directories };
   const fleet = knowAgents(process);
-  const cluster = await clusterOf(process, settings);
+  const cluster = await clusterOf(process, settings, new ApiServer(process, settings));
   const own = { agentGroup, rollout: fleet.rollout, cluster };
   const controller = await openController(process, options, own);
   process.scope.add("controller", controller.stop);
@@ -97,11 +99,12 @@ export async function startControllerPart(
 async function clusterOf(
   process: SluiceProcess,
   settings: ControllerConfig,
+  apiServer: ApiServer,
 ): Promise<Cluster | undefined> {
   const { policies, auto_scale } = settings;
   if (!policies.cr_watcher.enabled && !auto_scale.kubernetes.enabled) return undefined;
   const { openCluster } = await import("./cluster.ts");
-  return openCluster(process, settings);
+  return openCluster(process, settings, apiServer);
 }
 
 function controllerPart(

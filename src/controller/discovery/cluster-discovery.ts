@@ -8,6 +8,7 @@ import type { Dependency } from "#host/status/health.ts";
 import type { SluiceProcess } from "#process/process.ts";
 import type { Store } from "#store/store.ts";
 import { DISCOVERY } from "#sync/keys.ts";
+import type { ApiServer, ClusterPart } from "../kubernetes/api-server.ts";
 import { EntityPublisher } from "./entity-publisher.ts";
 
 export interface ClusterDiscovery {
@@ -17,12 +18,17 @@ export interface ClusterDiscovery {
   readonly lead: (store: Store) => () => Promise<void>;
 }
 
+const PART: ClusterPart = {
+  fails: "pods and services are not followed, and what is known stays",
+  works: "pods and services are followed again",
+};
 const STANDING_BY = "the controller that leads discovers pods and services";
 
 /** Nothing is called, and nothing of Kubernetes loaded, before the controller leads. */
 export function clusterDiscovery(
   process: SluiceProcess,
   settings: ControllerConfig,
+  apiServer: ApiServer,
 ): ClusterDiscovery {
   const log = process.log.child("discovery");
   if (!settings.service_discovery.kubernetes.enabled) {
@@ -58,7 +64,7 @@ export function clusterDiscovery(
       byName: () => known().byName(),
     },
     lead(store) {
-      const own = new Term({ process: { ...process, store, log }, settings, dependency });
+      const own = new Term({ process: { ...process, store, log }, apiServer, dependency });
       term = own;
       return async () => {
         term = undefined;
@@ -79,7 +85,7 @@ async function removePublished(store: Store, log: SluiceProcess["log"]): Promise
 
 interface TermOptions {
   readonly process: SluiceProcess;
-  readonly settings: ControllerConfig;
+  readonly apiServer: ApiServer;
   readonly dependency: Dependency;
 }
 
@@ -114,6 +120,7 @@ class Term {
 
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#options.apiServer.forget(PART);
     this.#over.resolve();
     await this.publisher.close();
     await this.#ended;
@@ -122,7 +129,10 @@ class Term {
   async #run(): Promise<void> {
     try {
       this.#discovery = await open(this.#options, {
-        followed: (fault) => this.#report("cluster", fault),
+        followed: (fault) => {
+          if (!this.#isClosed) this.#options.apiServer.report(PART, fault);
+          this.#report("cluster", fault);
+        },
         changed: (address) => this.publisher.change(address),
       });
     } catch (thrown) {
@@ -161,15 +171,14 @@ class Term {
 }
 
 async function open(
-  { process, settings }: TermOptions,
+  { process, apiServer }: TermOptions,
   told: {
     readonly followed: (fault: Fault | undefined) => void;
     readonly changed: (address: string) => void;
   },
 ) {
-  const { env, clock, chance, log } = process;
-  const { http_client } = settings.kubernetes_client;
-  const { proxy } = settings.client;
-  const { openDiscovery } = await import("#kube/discovery/discovery.ts");
-  return openDiscovery({ settings: http_client, proxy, env, clock, chance, log, ...told });
+  const { clock, chance, log } = process;
+  const client = await apiServer.client();
+  const { startDiscovery } = await import("#kube/discovery/discovery.ts");
+  return startDiscovery({ client, clock, chance, log, ...told });
 }

@@ -93,16 +93,19 @@ const RESOLVER = "/etc/resolv.conf";
 /** Bytes of the largest configuration of a resolver. */
 const MOST = 64 * 1024;
 
-export interface OpenDiscovery {
+/** Words of the log before the reason. */
+const NOT_FOLLOWED = "pods and services are not followed, and what is known stays";
+const FOLLOWED_AGAIN = "pods and services are followed again";
+
+export interface StartDiscovery extends Omit<DiscoveryOptions, "domain"> {
+  readonly log: Pick<Log, "info" | "warn">;
+}
+
+export interface OpenDiscovery extends Omit<StartDiscovery, "client"> {
   /** `kubernetes_client.http_client`. */
   readonly settings: HttpClientSettings;
   readonly proxy: ProxySettings;
   readonly env: Environment;
-  readonly followed: DiscoveryOptions["followed"];
-  readonly changed?: DiscoveryOptions["changed"];
-  readonly clock: Clock;
-  readonly chance: Chance;
-  readonly log: Pick<Log, "info" | "warn">;
 }
 
 export interface OpenedDiscovery {
@@ -113,33 +116,48 @@ export interface OpenedDiscovery {
 }
 
 /**
- * Begins to discover, and tries again for as long as the API server is away.
+ * Begins to discover with a client of its own, and tries again for as long as the API server is away. The log has one line
+ * when that begins and one when it ends.
  * @throws Fault when it is unknown where the API server is, or its certificates cannot be used
  */
 export async function openDiscovery(options: OpenDiscovery): Promise<OpenedDiscovery> {
   const { settings, proxy, env, clock, chance, log, followed, changed } = options;
   const access = await findAccess(env, clock);
   const client = new KubeClient({ access, settings, proxy, env, clock, log });
-  const domain =
-    clusterDomainOf(await readTextFile(RESOLVER, MOST).catch(() => "")) ?? USUAL_DOMAIN;
-  log.info({ domain }, "discovers the pods and services of the cluster");
   let wasAway = false;
   const told = (fault: Fault | undefined) => {
-    const line = "pods and services are followed";
-    if (fault === undefined) log.info({}, wasAway ? `${line} again` : line);
-    else
-      log.warn({}, `pods and services are not followed, and what is known stays: ${fault.message}`);
-    wasAway = fault !== undefined;
+    const isAway = fault !== undefined;
+    if (isAway && !wasAway) log.warn({}, `${NOT_FOLLOWED}: ${fault.message}`);
+    if (!isAway && wasAway) log.info({}, FOLLOWED_AGAIN);
+    wasAway = isAway;
     followed(fault);
   };
-  const discovery = new Discovery({ client, domain, clock, chance, followed: told, changed });
-  discovery.follow();
+  const discovery = await startDiscovery({ client, clock, chance, log, followed: told, changed });
   return {
-    entities: discovery.entities,
-    listed: discovery.listed,
+    ...discovery,
     async close() {
       await discovery.close();
       await client.close();
     },
   };
+}
+
+/** The same with a client that the caller has, and without lines about an API server that is away. */
+export async function startDiscovery(options: StartDiscovery): Promise<OpenedDiscovery> {
+  const { log, followed } = options;
+  const domain =
+    clusterDomainOf(await readTextFile(RESOLVER, MOST).catch(() => "")) ?? USUAL_DOMAIN;
+  log.info({ domain }, "discovers the pods and services of the cluster");
+  let isFirst = true;
+  const told = (fault: Fault | undefined) => {
+    if (fault === undefined && isFirst) {
+      isFirst = false;
+      log.info({}, "pods and services are followed");
+    }
+    followed(fault);
+  };
+  const discovery = new Discovery({ ...options, domain, followed: told });
+  discovery.follow();
+  const { entities, listed } = discovery;
+  return { entities, listed, close: () => discovery.close() };
 }

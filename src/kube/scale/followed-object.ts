@@ -4,7 +4,7 @@
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
-import { Fault } from "#base/fault.ts";
+import { Fault, isServerAway } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "../api/client.ts";
 import { Reflector } from "../api/reflector.ts";
@@ -143,7 +143,7 @@ export class FollowedObject {
       try {
         const replicas = await this.#look(round.signal);
         if (round.signal.aborted) continue;
-        if (this.#failures > 0) {
+        if (this.#fault !== undefined && !isServerAway(this.#fault)) {
           const fields = { object: objectText(this.#options.object) };
           this.#options.log.info(fields, "the replicas can be read and set again");
         }
@@ -195,7 +195,8 @@ export class FollowedObject {
     const { counts, chance, log, object } = this.#options;
     counts.failed += 1;
     this.#failures += 1;
-    if (this.#fault?.message !== fault.message) {
+    // While the API server is away, all objects have this fault, and whoever follows them says so once.
+    if (this.#fault?.message !== fault.message && !isServerAway(fault)) {
       const line = `the replicas cannot be read or set, will be retried: ${fault.message}`;
       log.warn({ object: objectText(object) }, line);
     }

@@ -118,7 +118,7 @@ test("a newer decision cancels the attempt under way, wherever that is", async (
 });
 
 test("a decision that is withdrawn changes nothing, even while it is tried", async (t) => {
-  const { cluster, scaler, want, later } = await setting(t);
+  const { cluster, scaler, want, later, logged } = await setting(t);
   cluster.put("deployments", "api", { configured: 1, actual: 1 });
   cluster.beforeWrite = ({ reply }) => {
     reply(503, { message: "not now" });
@@ -132,6 +132,8 @@ test("a decision that is withdrawn changes nothing, even while it is tried", asy
   cluster.put("deployments", "api", { configured: 1, actual: 2 });
   await later("it is still followed", () => scaler.replicasOf(TEXT)?.actual === 2);
   assert.deepEqual(cluster.writes, []);
+  assert.equal(logged("will be retried"), 0, "an outage is logged once for all objects");
+  assert.equal(logged("can be read and set again"), 0);
 });
 
 test("what fails is said once, tried again with pauses, and said when it works", async (t) => {
