@@ -130,6 +130,8 @@ export class FlowMetrics implements Observer, MetricSource {
     classifierKey,
     (name) => ({ name, count: 0 }),
   );
+  /** Gauges of components that have no series yet. */
+  readonly #early: { component: Component; show: (row: ComponentRow) => void }[] = [];
   readonly #anomalies = new Map<Anomaly, number>();
   #found = 0;
   #missed = 0;
@@ -213,13 +215,22 @@ export class FlowMetrics implements Observer, MetricSource {
   }
 
   loaded(component: Component, gauges: LoadGauges): void {
-    const row = this.#components.of(component);
-    if (row !== undefined) row.load = gauges;
+    this.#show(component, (row) => {
+      row.load = gauges;
+    });
   }
 
   adapted(component: Component, gauges: AdaptiveGauges): void {
+    this.#show(component, (row) => {
+      row.adaptive = gauges;
+    });
+  }
+
+  /** The components of a new plan report their gauges before `keep` names them, and most of them only once. */
+  #show(component: Component, show: (row: ComponentRow) => void): void {
     const row = this.#components.of(component);
-    if (row !== undefined) row.adaptive = gauges;
+    if (row === undefined) this.#early.push({ component, show });
+    else show(row);
   }
 
   /** The service needed so long for an accepted flow that a scheduler counted to this workload. */
@@ -235,6 +246,10 @@ export class FlowMetrics implements Observer, MetricSource {
    */
   keep({ components, classifiers, controlPoints = [] }: PlanParts): void {
     this.#components.keep(components);
+    for (const { component, show } of this.#early.splice(0)) {
+      const row = this.#components.of(component);
+      if (row !== undefined) show(row);
+    }
     for (const { recent } of [this.#others, ...this.#controlPoints.values()]) recent.length = 0;
     this.#classifiers.keep(classifiers);
     this.#named = new Set(controlPoints);

@@ -117,6 +117,26 @@ test("a new plan with the same component goes on counting; a stopped one leaves 
   assert.equal(read("flowcontrol_requests_total"), 4);
 });
 
+test("a component that is added shows the gauges that it reported before its series are kept", () => {
+  const { flows, read } = meter();
+  const scheduler = aComponent({ kind: "concurrency_scheduler", componentId: "root.1" });
+  const gone = aComponent({ kind: "concurrency_scheduler", componentId: "root.2" });
+  flows.keep({ components: [aComponent()], classifiers: [] });
+  const found = { keys: 1, lowest: 20, highest: 30, lowestLatency: 5, highestLatency: 5 };
+  for (const each of [scheduler, gone]) {
+    flows.adapted(each, { summary: () => found });
+    flows.loaded(each, { multiplier: 0.5, fillRate: 10, available: 3 });
+  }
+  flows.keep({ components: [aComponent(), scheduler], classifiers: [] });
+  const limit = (component_id: string) =>
+    read("sluice_adaptive_limit", { component_id, which: "highest" });
+  assert.equal(limit("root.1"), 30);
+  assert.equal(read("token_bucket_fill_rate", { component_id: "root.1" }), 10);
+  assert.equal(limit("root.2"), undefined);
+  flows.keep({ components: [aComponent(), scheduler, gone], classifiers: [] });
+  assert.equal(limit("root.2"), undefined, "what was not kept is forgotten");
+});
+
 test("invented control points share one series; those of policies keep their own", async () => {
   const { flows, read, scrape } = meter(3);
   flows.keep({ components: [], classifiers: [], controlPoints: ["late-but-named"] });
