@@ -13,6 +13,7 @@ import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import type { MetricSample } from "#telemetry/metrics/samples.ts";
+import type { RequestEnd } from "./service.ts";
 
 /** Maximum number of keys of a limiter; the default of a real agent. */
 const MAX_KEYS = 100_000;
@@ -66,8 +67,8 @@ export class VirtualAgent {
     return this.#flowController.judge(flow);
   }
 
-  /** Ends an accepted flow: frees its slots, settles what it took, and records its latency in ms. `answered`: the service responded. */
-  completed(flow: Flow, verdict: Verdict, latencyMs: number, answered: boolean): void {
+  /** Ends an accepted flow: frees its slots, settles what it took, and records its durations. */
+  completed(flow: Flow, verdict: Verdict, { latencyMs, workloadMs, answered }: RequestEnd): void {
     const slots = verdict.decisions.flatMap(slotOf);
     if (slots.length > 0) this.#flowController.end(slots);
     const { reservationId } = verdict;
@@ -76,11 +77,18 @@ export class VirtualAgent {
       this.#flowController.settle({ reservationId, cost: undefined, status });
     }
     this.#decisions.ended(flow.controlPoint);
+    for (const decision of verdict.decisions) {
+      const workload = workloadOf(decision);
+      if (workload !== undefined) this.#decisions.completed(workload, workloadMs);
+    }
     this.#meters.observe(verdict.fluxMeters, {
       accepted: true,
       statusCode: answered ? "200" : "503",
       status: answered ? "OK" : "Error",
-      number: (attribute) => (DURATIONS.has(attribute) ? latencyMs : undefined),
+      number(attribute) {
+        if (attribute === "workload_duration_ms") return workloadMs;
+        return attribute === "flow_duration_ms" ? latencyMs : undefined;
+      },
     });
   }
 
@@ -96,12 +104,16 @@ export class VirtualAgent {
   }
 }
 
-/** Attributes with a value in the model, where only the service takes time: both are the latency. */
-const DURATIONS: ReadonlySet<string> = new Set(["workload_duration_ms", "flow_duration_ms"]);
-
 function slotOf({ component, detail }: Verdict["decisions"][number]): SlotRef[] {
   if (!("requestId" in detail) || detail.requestId === "") return [];
   const { policyName, policyHash, componentId } = component;
   const { label, requestId, consumed } = detail;
   return [{ policyName, policyHash, componentId, label, requestId, tokens: consumed }];
+}
+
+/** The workload to which a scheduler counted a flow. */
+function workloadOf({ component, detail }: Verdict["decisions"][number]) {
+  if (!("workload" in detail) || detail.workload === "") return undefined;
+  const { policyName, policyHash, componentId } = component;
+  return { policyName, policyHash, componentId, workload: detail.workload };
 }

@@ -13,8 +13,18 @@ import type { Timeline } from "./timeline.ts";
 /** The agent in front of the service. */
 export interface ServiceGate {
   judge(flow: Flow): Verdict | Pending<Verdict>;
-  /** An accepted request has ended: releases what it holds and records its metrics. */
-  completed(flow: Flow, verdict: Verdict, latencyMs: number, answered: boolean): void;
+  /** An accepted request has ended, and its end is reported: releases what it holds and records its metrics. */
+  completed(flow: Flow, verdict: Verdict, end: RequestEnd): void;
+}
+
+/** The end of an accepted request as its proxy reports it. */
+export interface RequestEnd {
+  /** Time from its arrival, ms. */
+  readonly latencyMs: number;
+  /** The same without its check, and so without the time in the queue of a scheduler. */
+  readonly workloadMs: number;
+  /** The service responded. */
+  readonly answered: boolean;
 }
 
 export interface ServiceContext {
@@ -47,6 +57,8 @@ interface Request {
   readonly flow: Flow;
   readonly verdict: Verdict;
   readonly arrived: number;
+  /** Time of the verdict. */
+  readonly passed: number;
   readonly place: number;
   state: "waiting" | "served" | "gone";
   stopWaiting: () => void;
@@ -128,6 +140,7 @@ export class SimulatedService {
       flow,
       verdict,
       arrived,
+      passed: this.#context.timeline.now,
       place,
       state: "waiting",
       stopWaiting,
@@ -191,17 +204,28 @@ export class SimulatedService {
   }
 
   #leave(request: Request, how: AttemptEnd): void {
-    const { timeline, ledger, gate } = this.#context;
+    const { now } = this.#context.timeline;
     request.state = "gone";
     request.stopWaiting();
-    ledger.recordEnd(request.place, timeline.now, how);
+    this.#context.ledger.recordEnd(request.place, now, how);
     const answered = how === ATTEMPT_END.answered;
-    const latency = timeline.now - request.arrived;
-    gate.completed(request.flow, request.verdict, latency, answered);
+    const latencyMs = now - request.arrived;
+    this.#report(request, { latencyMs, workloadMs: now - request.passed, answered });
     if (answered) this.#stats.answered += 1;
     else this.#stats.failed += 1;
-    if (how !== ATTEMPT_END.queueFull) this.#stats.latencies.push(latency);
+    if (how !== ATTEMPT_END.queueFull) this.#stats.latencies.push(latencyMs);
     if (!answered) this.#retry(request.requestClass, request.tries, "failed");
+  }
+
+  /** Tells the agent of an end: at once, or with all others of the interval. */
+  #report({ flow, verdict }: Request, end: RequestEnd): void {
+    const { timeline, gate } = this.#context;
+    const { reportEvery: every } = this.#model;
+    if (every === 0) gate.completed(flow, verdict, end);
+    else {
+      const next = (Math.floor(timeline.now / every) + 1) * every;
+      timeline.at(next, () => gate.completed(flow, verdict, end));
+    }
   }
 
   #retry(requestClass: number, tries: number, why: "refused" | "failed"): void {

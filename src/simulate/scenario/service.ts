@@ -66,6 +66,8 @@ export interface ServiceSpec {
   /** Time that callers wait for an answer, ms; Infinity for no limit. */
   readonly timeout: number;
   readonly retries: Retries | undefined;
+  /** Interval at which ends are reported to the agent, ms; 0 for at once. */
+  readonly reportEvery: number;
 }
 
 const positive = duration({ positive: true });
@@ -108,13 +110,14 @@ const given = object("a service", {
   queue: optional(number({ min: 0, whole: true })),
   timeout: optional(positive),
   retries: optional(retries),
+  report_every: withDefault(duration(), 0),
 });
 
 export const serviceSpec: Schema<ServiceSpec> = {
   parse(tree, path, report) {
     const read = given.parse(tree, path, report);
     if (read === undefined) return undefined;
-    const { control_point, ramp_mode, service_time, queue, timeout, ...same } = read;
+    const { control_point, ramp_mode, service_time, queue, timeout, report_every, ...same } = read;
     return {
       ...same,
       controlPoint: control_point,
@@ -122,6 +125,7 @@ export const serviceSpec: Schema<ServiceSpec> = {
       time: service_time,
       queue: queue ?? Number.POSITIVE_INFINITY,
       timeout: timeout ?? Number.POSITIVE_INFINITY,
+      reportEvery: report_every,
     };
   },
 };
