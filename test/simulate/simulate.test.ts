@@ -413,13 +413,39 @@ describe("the scenarios that ship", () => {
     assert.equal(simulation.alerts.length, 1);
   });
 
+  for (const name of ["priorities", "quota", "adaptive-concurrency"]) {
+    it(`${name}: the service is busy, the important requests get through, and nothing oscillates`, async () => {
+      const { outcomes } = await shipped(name, name);
+      assert.deepEqual(
+        outcomes.filter((outcome) => !outcome.holds),
+        [],
+      );
+    });
+  }
+
+  it("priorities: without a policy the important requests are lost with the others", async () => {
+    const text = readFileSync(join(SCENARIOS, "priorities.yaml"), "utf8");
+    // Without a policy there is no signal to expect anything of.
+    const [facts = ""] = text.split("  - name: the share");
+    const { outcomes } = await run(facts);
+    const failed = outcomes.filter((outcome) => !outcome.holds).map(({ name }) => name);
+    assert.deepEqual(failed, ["nothing that was let in is lost", "nobody waits for long"]);
+  });
+
   it("hold for other seeds too", async () => {
     const edit = (text: string) => text.replace("seed: 1", "seed: 2");
-    const good = await shipped("adaptive-rate", "overload", edit);
-    assert.deepEqual(
-      good.outcomes.filter((outcome) => !outcome.holds),
-      [],
-    );
+    for (const [policy, scenario] of [
+      ["adaptive-rate", "overload"],
+      ["priorities", "priorities"],
+      ["quota", "quota"],
+      ["adaptive-concurrency", "adaptive-concurrency"],
+    ] as const) {
+      const good = await shipped(policy, scenario, edit);
+      assert.deepEqual(
+        good.outcomes.filter((outcome) => !outcome.holds),
+        [],
+      );
+    }
   });
 
   it("give identical results for the same seed", async () => {
