@@ -3,7 +3,7 @@
 NODE := npm exec --offline -- node
 
 .DEFAULT_GOAL := help
-.PHONY: help node run demo demo-loop demo-fleet test test-kube test-kube-short faults check bench proto docs
+.PHONY: help node run demo demo-loop demo-fleet rehearse test test-kube test-kube-short faults check bench proto docs
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,13 +23,17 @@ demo: node ## A real Envoy, a demo service behind it, and traffic; shows accepts
 	@$(NODE) deploy/tools/install.ts envoy
 	$(NODE) deploy/demo/demo.ts
 
-demo-loop: node ## An overload, without and with a policy that finds the right rate
+demo-loop: node ## A shop under three times its capacity, without a policy and with one (four minutes)
 	@$(NODE) deploy/tools/install.ts envoy
 	$(NODE) deploy/demo/loop.ts
 
 demo-fleet: node ## One limit for three agents over etcd and Redis; kill what you like
 	@$(NODE) deploy/tools/install.ts envoy etcd redis
 	$(NODE) deploy/demo/fleet.ts
+
+rehearse: node ## Play three scenarios for real, beside their simulations (about seven minutes)
+	@$(NODE) deploy/tools/install.ts envoy
+	$(NODE) deploy/demo/rehearse.ts
 
 test: node ## Install what the tests need and run all of them, with a real Envoy and Prometheus
 	$(NODE) deploy/tools/install.ts envoy grpcio go-tools h2load curl openssl prometheus etcd chromium redis go zsh fish

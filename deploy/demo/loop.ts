@@ -1,143 +1,77 @@
-// `make demo-loop`: a service that slows down under load, behind a real Envoy and Sluice. The same overload comes
-// twice: without a policy, and with one that measures the latency and finds the rate that the service can sustain. It
-// stops every process that it starts.
+// `make demo-loop`: a shop under three times the load that it can serve, behind a real Envoy and Sluice. The overload comes
+// twice: without a policy, and with one that keeps the shop busy and lets important customers go first. What
+// happened is printed beside what `sluice simulate` says of it. It stops every process that it starts.
 
-import { cpSync, mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { prometheus } from "../tools/install.ts";
-import { Load, newTally, quantile, type Tally } from "./load.ts";
+import { Rehearsal, shortened } from "#simulate/rehearsal.ts";
+import { comparisonLines, reportLines } from "#simulate/report.ts";
+import type { Simulation, SimulationInput } from "#simulate/simulate.ts";
+import { adopt, inputOf, play, scenarioOf, serviceOf, simulated } from "./play.ts";
 import { main, print, wholeNumber } from "./processes.ts";
 import { SidecarDemo } from "./sidecar.ts";
 
-const ROOT = join(import.meta.dirname, "../..");
-const POLICY = "adaptive-rate.yaml";
-
-/** Four requests at once, 40 ms each: 100 per second. The queue holds 100. */
-const SERVICE = ["deploy/demo/slow-service.ts", "4", "40", "100"] as const;
-const USUAL = 60;
-const OVERLOAD = 250;
-/** Goodput counts answers within this time: a caller who has waited longer has gone. */
-const GOOD_MS = 300;
-
-interface Phase {
-  readonly name: string;
-  readonly perSecond: number;
-  /** Length of the phase, as a part of the sum of all shares. */
-  readonly share: number;
-}
-
-const PHASES: readonly Phase[] = [
-  { name: "before", perSecond: USUAL, share: 5 },
-  { name: "overload comes", perSecond: OVERLOAD, share: 9 },
-  { name: "overload stays", perSecond: OVERLOAD, share: 11 },
-  { name: "after it", perSecond: USUAL, share: 7 },
-];
-const SHARES = PHASES.reduce((sum, { share }) => sum + share, 0);
-
-const COLUMNS = ["phase", "offered", "goodput", "p95 ms", "refused", "late", "failed"] as const;
-
-function row({ name, share }: Phase, tally: Tally, seconds: number): string {
-  const length = (seconds * share) / SHARES;
-  const rate = (count: number) => (count / length).toFixed(0);
-  const { sent, good, late, refused, failed, latencies } = tally;
-  const p95 = quantile(0.95, latencies)?.toFixed(0) ?? "-";
-  return line([name, rate(sent), rate(good), p95, rate(refused), rate(late), rate(failed)]);
-}
-
-function line(cells: readonly string[]): string {
-  return cells.map((cell, at) => (at === 0 ? cell.padEnd(16) : cell.padStart(9))).join("");
-}
-
-/** Plays one overload from beginning to end and prints a row for each phase. */
-async function play(processes: SidecarDemo, title: string, seconds: number): Promise<void> {
-  print(`\n${title}\n${line(COLUMNS)}`);
-  const load = new Load(`${processes.url("Envoy")}/`, GOOD_MS);
-  try {
-    let printed = Promise.resolve();
-    for (const phase of PHASES) {
-      const tally = newTally();
-      const ms = (seconds * 1_000 * phase.share) / SHARES;
-      const { answered } = await load.run(phase.perSecond, ms, tally, processes.stop);
-      processes.stop.throwIfAborted();
-      // Requests that still wait count in the phase in which they were sent.
-      printed = printed.then(() => answered).then(() => print(row(phase, tally, seconds)));
-    }
-    await printed;
-  } finally {
-    load.close();
-  }
-}
-
-/** Starts a Prometheus that scrapes Sluice every second and answers the policy's queries instead of Sluice. */
-async function startPrometheus(processes: SidecarDemo): Promise<void> {
-  const binary = prometheus();
-  await processes.mustBeFree("Prometheus");
-  const config = join(processes.folder, "prometheus.yaml");
-  const target = `127.0.0.1:${processes.port("Sluice")}`;
-  writeFileSync(
-    config,
-    `scrape_configs: [{ job_name: sluice, scrape_interval: 1s, static_configs: [{ targets: ["${target}"] }] }]\n`,
-  );
-  const storage = join(processes.folder, "prometheus");
-  const address = `127.0.0.1:${processes.port("Prometheus")}`;
-  await processes.spawn("Prometheus", {
-    command: binary,
-    args: [
-      "--config.file",
-      config,
-      "--storage.tsdb.path",
-      storage,
-      "--web.listen-address",
-      address,
-    ],
-  });
-  await processes.answers(`${processes.url("Prometheus")}/-/ready`);
-}
+/** Without a policy nothing adapts, so little of each phase shows all. */
+const UNLIMITED_SECONDS = 10;
 
 interface Choice {
-  /** Length of one overload from beginning to end. */
+  /** Name of a scenario of `deploy/scenarios`, which is also that of its policy. */
+  readonly name: string;
+  /** Longest part of each phase that is played. */
   readonly seconds: number;
-  /** Run a real Prometheus too. */
-  readonly server: boolean;
-  readonly policyOnly: boolean;
 }
 
-async function demo(
-  processes: SidecarDemo,
-  { seconds, server, policyOnly }: Choice,
-): Promise<void> {
+const LEGEND = `In the tables, per second: requests that callers send (offered), that reach the service (accepted), that it answers
+(goodput), that the policy refuses with 429 (refused), and that reach the service in vain (failed). p50 and p95 are the
+median and the 95th percentile of the time until an answer.`;
+
+async function demo(processes: SidecarDemo, { name, seconds }: Choice): Promise<void> {
+  const scenario = shortened(scenarioOf(name), seconds * 1_000);
+  const short = Math.min(seconds, UNLIMITED_SECONDS);
+  const unlimited = inputOf(shortened(scenario, short * 1_000), undefined);
+  const input = inputOf(scenario, name);
   const policies = join(processes.folder, "policies");
   mkdirSync(policies);
-  print(`Starting a service, Sluice, Envoy${server ? " and Prometheus" : ""}.`);
-  if (server) await startPrometheus(processes);
-  const env = server ? { SVC_CONTROLLER_PROMETHEUS_ADDRESS: processes.url("Prometheus") } : {};
-  await processes.start({ policies, service: SERVICE, env });
-  print(`The service can answer 100 requests a second, each in 40 ms. ${USUAL} a second arrive,`);
-  print(
-    `and ${OVERLOAD} during the overload. An answer after more than ${GOOD_MS} ms is too late.`,
-  );
-  print("All columns but p95 are requests per second.");
-  if (!policyOnly) await play(processes, "Without a policy", seconds);
-  cpSync(join(ROOT, "deploy/policies-loop", POLICY), join(policies, POLICY));
-  // Until the file is found and compiled, and its first decision is in force.
-  await sleep(3_000, undefined, { signal: processes.stop });
-  await play(processes, `With ${POLICY}`, seconds);
+  print("Starting a service, Sluice and Envoy.");
+  await processes.start({ policies, service: serviceOf(input), queues: true });
+  print(`\n${capacityLine(input)}\n${LEGEND}`);
+
+  print(`\nWithout a policy, ${short} seconds of each phase:`);
+  show(await play(processes, unlimited));
+
+  adopt(name, policies);
+  print(`\nWith the policy ${name}, ${Math.round(scenario.durationMs / 1_000)} seconds:`);
+  const real = await play(processes, input);
+  show(real);
+  print("\nWhat `sluice simulate` says of the same, and what has really happened:\n");
+  print(`${comparisonLines(await simulated(input), real).join("\n")}\n`);
+}
+
+function capacityLine(input: SimulationInput): string {
+  const { servers, serviceMs, queue } = new Rehearsal(input).service;
+  const capacity = Math.round((servers * 1_000) / serviceMs);
+  return `The service works on ${servers} requests at once, ${serviceMs} ms each: it can answer ${capacity} a second. ${queue} more may wait there.`;
+}
+
+function show(run: Simulation): void {
+  const [, ...lines] = reportLines(run, "real");
+  print(lines.join("\n"));
 }
 
 await main("demo-loop", async () => {
-  const { values } = parseArgs({
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
     options: {
-      seconds: { type: "string", default: "32" },
+      seconds: { type: "string", default: "600" },
       shift: { type: "string", default: "0" },
-      prometheus: { type: "boolean", default: false },
-      "policy-only": { type: "boolean", default: false },
     },
   });
-  const seconds = wholeNumber("seconds", values.seconds, 8, 600);
-  const processes = new SidecarDemo(wholeNumber("shift", values.shift, 0, 50_000));
-  await processes.run(() =>
-    demo(processes, { seconds, server: values.prometheus, policyOnly: values["policy-only"] }),
-  );
+  const { seconds, shift } = values;
+  const processes = new SidecarDemo(wholeNumber("shift", shift, 0, 50_000));
+  const choice = {
+    name: positionals[0] ?? "priorities",
+    seconds: wholeNumber("seconds", seconds, 2, 600),
+  };
+  await processes.run(() => demo(processes, choice));
 });

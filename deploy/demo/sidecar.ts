@@ -3,13 +3,13 @@
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { parse } from "yaml";
 import { envoy } from "../tools/install.ts";
 import { DemoProcesses } from "./processes.ts";
 
 const PORTS = {
   Sluice: 8080,
   service: 9000,
-  Prometheus: 9090,
   "Envoy's admin": 9901,
   Envoy: 10_000,
 } as const;
@@ -21,6 +21,11 @@ export interface Sidecar {
   readonly service: readonly string[];
   /** Settings of Sluice on top of those that every demo needs. */
   readonly env?: Readonly<Record<string, string>>;
+  /**
+   * Requests may wait in the queues of schedulers: Envoy waits for their checks, and reports ended requests over its own gRPC
+   * service, by which slots return soon.
+   */
+  readonly queues?: boolean;
 }
 
 /** Settings of a Sluice that opens only its main port and ends without delay. `tree` is `AGENT` or `CONTROLLER`. */
@@ -47,20 +52,34 @@ export interface EnvoyPorts {
 }
 
 /** Writes the bootstrap file that users copy, with other ports, and returns the command that runs Envoy with it. */
-export function envoyProgram(file: string, { envoy: own, admin, agent, service }: EnvoyPorts) {
+export function envoyProgram(
+  file: string,
+  { envoy: own, admin, agent, service }: EnvoyPorts,
+  queues = false,
+) {
   const ports = new Map([
     ["10000", own],
     ["9901", admin],
     ["8080", agent],
     ["9000", service],
   ]);
-  const text = readFileSync(join(import.meta.dirname, "../envoy/sidecar.yaml"), "utf8");
-  writeFileSync(
-    file,
-    text.replaceAll(/port_value: (\d+)/g, (_, port: string) => `port_value: ${ports.get(port)}`),
+  const read = (name: string) => readFileSync(join(import.meta.dirname, "../envoy", name), "utf8");
+  const text = read("sidecar.yaml").replaceAll(
+    /port_value: (\d+)/g,
+    (_, port: string) => `port_value: ${ports.get(port)}`,
   );
+  writeFileSync(file, queues ? withQueues(text, read("access-log-grpc.yaml")) : text);
   const quiet = ["--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"];
   return { command: envoy(), args: ["--config-path", file, ...quiet] };
+}
+
+/** A bootstrap with another access log and a longer timeout of checks, as JSON, which Envoy reads as well. */
+function withQueues(bootstrap: string, accessLog: string): string {
+  const root = parse(bootstrap);
+  const { typed_config: manager } = root.static_resources.listeners[0].filter_chains[0].filters[0];
+  manager.access_log = parse(accessLog).access_log;
+  manager.http_filters[0].typed_config.grpc_service.timeout = "1s";
+  return JSON.stringify(root);
 }
 
 export class SidecarDemo extends DemoProcesses<keyof typeof PORTS> {
@@ -70,13 +89,14 @@ export class SidecarDemo extends DemoProcesses<keyof typeof PORTS> {
   }
 
   /** Starts the service, Sluice with the policies, and Envoy. Resolves when all of them are ready. */
-  async start({ policies, service, env = {} }: Sidecar): Promise<void> {
-    const program = envoyProgram(join(this.folder, "envoy.yaml"), {
+  async start({ policies, service, env = {}, queues = false }: Sidecar): Promise<void> {
+    const ports = {
       envoy: this.port("Envoy"),
       admin: this.port("Envoy's admin"),
       agent: this.port("Sluice"),
       service: this.port("service"),
-    });
+    };
+    const program = envoyProgram(join(this.folder, "envoy.yaml"), ports, queues);
     for (const role of ["Sluice", "service", "Envoy's admin", "Envoy"] as const)
       await this.mustBeFree(role);
     const [script = "", ...flags] = service;

@@ -10,11 +10,14 @@ export function holds({ outcomes }: Simulation): boolean {
   return outcomes.every((outcome) => outcome.holds);
 }
 
-/** Lines of text, without a final line break. */
-export function reportLines(simulation: Simulation): readonly string[] {
+/** Lines of text, without a final line break. `time` is that in which the run took place. */
+export function reportLines(
+  simulation: Simulation,
+  time: "virtual" | "real" = "virtual",
+): readonly string[] {
   const { policies, durationMs, seed, rows, outcomes, alerts, notes } = simulation;
   const names = policies.map(({ name, hash }) => `${name} (${hash})`).join(", ") || "no policy";
-  const head = `${names}: ${seconds(durationMs)} of virtual time, seed ${seed}`;
+  const head = `${names}: ${seconds(durationMs)} of ${time} time, seed ${seed}`;
   const kept = outcomes.filter((outcome) => outcome.holds).length;
   const sections = [
     [head],
@@ -52,16 +55,35 @@ function requestLines(rows: readonly WindowRow[]): readonly string[] {
     HEADS,
     rows.map((row) => {
       const { offered, accepted, goodput, p50, p95, refused, failed } = row;
-      const whole = row.labels === undefined;
-      const of = whole ? row.service : `  ${labelText(row.labels)}`;
       return [
-        whole ? `${row.phase} ${seconds(row.from)}–${seconds(row.until)}` : "",
-        of,
+        ...placeOf(row),
         ...[offered, accepted, goodput, p50, p95, refused, failed].map(cell),
       ];
     }),
     2,
   );
+}
+
+/** Goodput and latency of two runs of one scenario beside each other. */
+export function comparisonLines(simulated: Simulation, real: Simulation): readonly string[] {
+  const heads = ["phase", "requests", "goodput/s", "in reality", "p95 ms", "in reality"];
+  return table(
+    heads,
+    simulated.rows.map((row, at) => {
+      const { goodput = Number.NaN, p95 = Number.NaN } = real.rows[at] ?? {};
+      return [...placeOf(row), ...[row.goodput, goodput, row.p95, p95].map(cell)];
+    }),
+    2,
+  );
+}
+
+/** Phase and requests of a row. */
+function placeOf(row: WindowRow): readonly string[] {
+  const whole = row.labels === undefined;
+  return [
+    whole ? `${row.phase} ${seconds(row.from)}–${seconds(row.until)}` : "",
+    whole ? row.service : `  ${labelText(row.labels)}`,
+  ];
 }
 
 function labelText(labels: Readonly<Record<string, string>> = {}): string {

@@ -5,15 +5,17 @@ import type { CompiledPolicy } from "#policy/compiled.ts";
 import type { Finding } from "#policy/document/finding.ts";
 import { LocalQueryEngine } from "#promql/local-engine.ts";
 import { SampleStore } from "#promql/samples.ts";
+import type { Ledger } from "./model/ledger.ts";
 import { prepare, type SeriesNames } from "./run/prepare.ts";
-import type { Note } from "./run/results/notes.ts";
+import type { AlertHistory } from "./run/results/alerts.ts";
+import type { Note, Notes } from "./run/results/notes.ts";
 import {
   type ExpectationOutcome,
   evaluateExpectation,
   type RaisedAlert,
 } from "./run/results/outcomes.ts";
 import { rowsOf, type WindowRow } from "./run/results/rows.ts";
-import type { TimeSeries } from "./run/results/series.ts";
+import type { RunSeries, TimeSeries } from "./run/results/series.ts";
 import { SimulationRun } from "./run/simulation-run.ts";
 import type { Panel, Scenario, TimeWindow } from "./scenario.ts";
 
@@ -68,17 +70,24 @@ export async function simulate(input: SimulationInput): Promise<Simulated> {
   if (samples.dropped > 0) {
     run.notes.add(`${samples.dropped} samples of meters were lost: too many series`, 0);
   }
-  return { ok: true, simulation: resultOf(input, run, names) };
+  return { ok: true, simulation: judged(input, run, names) };
 }
 
-function resultOf(
+/** All that a run leaves behind. */
+export interface RunRecord {
+  readonly ledger: Ledger;
+  readonly series: RunSeries;
+  readonly notes: Notes;
+  readonly alerts: AlertHistory;
+}
+
+/** The figures of a run, and whether they are as expected. */
+export function judged(
   { policies, scenario }: SimulationInput,
-  run: SimulationRun,
+  { ledger, series, notes, alerts: { all: alerts } }: RunRecord,
   names: SeriesNames,
 ): Simulation {
   const { durationMs, seed, phases, services, expectations, plot } = scenario;
-  const { ledger, series, notes } = run;
-  const alerts = run.alerts.all;
   const fullName = (name: string) => names.get(name)?.[0] ?? name;
   const seriesOf = (name: string) => series.get(fullName(name));
   const evidence = { ledger, services, series, alerts, fullName };

@@ -1,7 +1,6 @@
 // One simulation run: services and their callers, the agent in front of them, and the circuits that control it, in
 // virtual time. Equal seeds give equal runs.
 
-import { seededChance } from "#base/chance.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { plain } from "#policy/document/tree.ts";
 import type { QueryEngine, Sample } from "#promql/result.ts";
@@ -9,6 +8,7 @@ import type { SampleStore } from "#promql/samples.ts";
 import { agentPrefixes } from "#sync/follow/batch.ts";
 import { configEntries } from "#sync/publish/policy.ts";
 import { VirtualAgent } from "../model/agent.ts";
+import { chanceOf } from "../model/distributions.ts";
 import { Ledger, percentile } from "../model/ledger.ts";
 import { SimulatedService } from "../model/service.ts";
 import { Timeline } from "../model/timeline.ts";
@@ -63,9 +63,7 @@ export class SimulationRun {
     const { seed, agentGroup } = scenario;
     const { clock } = this.#timeline;
     this.#prefixes = agentPrefixes(agentGroup);
-    // Each has a random generator of its own, so that changing one service does not change the others.
-    const chanceOf = (place: number) => seededChance(Math.imul(seed + 1, 0x9e3779b1) + place);
-    this.#agent = new VirtualAgent({ group: agentGroup, clock, chance: chanceOf(0) });
+    this.#agent = new VirtualAgent({ group: agentGroup, clock, chance: chanceOf(seed, 0) });
     let firstClass = 0;
     this.#services = scenario.services.map((model, at) => {
       const world = {
@@ -74,7 +72,7 @@ export class SimulationRun {
         ledger: this.ledger,
         firstClass,
         until: scenario.durationMs,
-        chance: chanceOf(at + 1),
+        chance: chanceOf(seed, at + 1),
       };
       firstClass += model.mix.length;
       return { model, service: new SimulatedService(model, world) };

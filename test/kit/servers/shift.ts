@@ -3,7 +3,7 @@
 import { createServer, type Server } from "node:net";
 
 /** Ports of the demos with one agent. */
-const SIDECAR = [8080, 9000, 9090, 9901, 10_000];
+const SIDECAR = [8080, 9000, 9901, 10_000];
 
 /** Ports of the demo of a fleet: etcd, Redis, controllers, agents, the service, and each Envoy with its admin port. */
 export const FLEET = [

@@ -1,0 +1,163 @@
+// A scenario in real time: the very requests of its simulation, and a record of what became of them in reality, which is
+// judged as the simulation is. Starting processes and sending requests is the caller's part.
+
+import { Fault } from "#base/fault.ts";
+import { RejectReason } from "#flow/flow.ts";
+import { findingLine } from "#policy/format.ts";
+import { arrivals } from "./model/arrivals.ts";
+import { chanceOf, drawClass } from "./model/distributions.ts";
+import { ATTEMPT_END, Ledger } from "./model/ledger.ts";
+import { Timeline } from "./model/timeline.ts";
+import { prepare, type SeriesNames } from "./run/prepare.ts";
+import { AlertHistory } from "./run/results/alerts.ts";
+import { Notes } from "./run/results/notes.ts";
+import { RunSeries } from "./run/results/series.ts";
+import type { ServiceSpec } from "./scenario/service.ts";
+import type { Scenario } from "./scenario.ts";
+import { judged, type Simulation, type SimulationInput } from "./simulate.ts";
+
+/** A request that is to be sent `at` ms into the run. */
+export interface PlannedRequest {
+  readonly at: number;
+  readonly labels: Readonly<Record<string, string>>;
+  /** Index in the mix of the service. */
+  readonly requestClass: number;
+}
+
+/** The service that requests are sent to. */
+export interface RehearsedService {
+  readonly servers: number;
+  /** Time that each request takes, ms. */
+  readonly serviceMs: number;
+  /** Most requests that wait; Infinity for no bound. */
+  readonly queue: number;
+  /** Time that callers wait, ms; Infinity for no limit. */
+  readonly timeoutMs: number;
+}
+
+/** Refused by a limiter, or let through and then answered, failed, or given up by its caller. */
+export type RequestOutcome = "answered" | "refused" | "failed" | "timed_out";
+
+const ENDS = {
+  answered: ATTEMPT_END.answered,
+  refused: ATTEMPT_END.open,
+  failed: ATTEMPT_END.queueFull,
+  timed_out: ATTEMPT_END.timedOut,
+} as const;
+
+export class Rehearsal {
+  readonly requests: readonly PlannedRequest[];
+  readonly service: RehearsedService;
+  readonly input: SimulationInput;
+  readonly #names: SeriesNames;
+  readonly #ledger = new Ledger();
+  readonly #series = new RunSeries();
+
+  /** @throws Fault INVALID_ARGUMENT when the scenario does not fit the policies, or has parts that exist in simulations only. */
+  constructor(input: SimulationInput) {
+    this.input = input;
+    const { policies, scenario, files } = input;
+    const { findings, names } = prepare(policies, scenario, files);
+    if (findings.length > 0) {
+      const lines = findings.map((of) => findingLine({ source: "scenario", of }));
+      throw new Fault("INVALID_ARGUMENT", lines.join("\n"));
+    }
+    this.#names = names;
+    const service = onlyService(scenario);
+    const { servers, time, queue, timeout: timeoutMs } = service;
+    this.service = { servers, serviceMs: time.value, queue, timeoutMs };
+    this.requests = requestsOf(service, scenario);
+  }
+
+  /** A request was sent and has ended, so many ms into the run. */
+  record(request: PlannedRequest, sentAt: number, endedAt: number, outcome: RequestOutcome): void {
+    const refused = outcome === "refused";
+    const reason = refused ? RejectReason.noTokens : RejectReason.none;
+    const place = this.#ledger.recordArrival(request.requestClass, sentAt, reason);
+    if (!refused) this.#ledger.recordEnd(place, endedAt, ENDS[outcome]);
+  }
+
+  /** A signal of a policy, `CIRCUIT/NAME`, had this reading; NaN for an invalid one. */
+  recordReading(policy: string, signal: string, at: number, value: number): void {
+    this.#series.add(`${policy}/${signal}`, at, value);
+  }
+
+  /** The run as it was recorded so far, judged by the scenario's expectations. */
+  result(): Simulation {
+    const record = {
+      ledger: this.#ledger,
+      series: this.#series,
+      notes: new Notes(),
+      alerts: new AlertHistory(),
+    };
+    return judged(this.input, record, this.#names);
+  }
+}
+
+/** The scenario with at most `mostMs` of each phase, its last part, and with expectations of whole phases only. */
+export function shortened(scenario: Scenario, mostMs: number): Scenario {
+  const parts: { readonly until: number; readonly skipped: number }[] = [];
+  const phases = scenario.phases.map(({ name, from, until }) => {
+    const start = parts.at(-1)?.until ?? 0;
+    const end = start + Math.min(mostMs, until - from);
+    parts.push({ until: end, skipped: until - end });
+    return { name, from: start, until: end };
+  });
+  const skipped = (ms: number) =>
+    (parts.find(({ until }) => ms < until) ?? parts.at(-1))?.skipped ?? 0;
+  return {
+    ...scenario,
+    durationMs: phases.at(-1)?.until ?? scenario.durationMs,
+    phases,
+    services: scenario.services.map((service) => {
+      const { at, max } = service.rate;
+      return { ...service, rate: { at: (ms) => at(ms + skipped(ms)), max } };
+    }),
+    expectations: scenario.expectations.filter(({ value }) => value.phase !== undefined),
+  };
+}
+
+/** The requests that the simulation of the scenario sends. */
+function requestsOf(
+  service: ServiceSpec,
+  { seed, durationMs: until }: Scenario,
+): readonly PlannedRequest[] {
+  const requests: PlannedRequest[] = [];
+  const chance = chanceOf(seed, 1);
+  const timeline = new Timeline(0);
+  arrivals({ ...service, until }, timeline, chance, () => {
+    const requestClass = drawClass(service.mix, chance);
+    const labels = service.mix[requestClass]?.labels ?? {};
+    requests.push({ at: timeline.now, labels, requestClass });
+  });
+  timeline.run(until);
+  return requests;
+}
+
+type SteadyService = ServiceSpec & { readonly time: { readonly kind: "constant" } };
+
+/** Whatever is drawn by chance besides arrivals would differ from the simulation. */
+function onlyService({ services, scripts, changes, durationMs }: Scenario): SteadyService {
+  const [service, ...others] = services;
+  if (service === undefined || others.length > 0) throw cannot("one service", services.length);
+  if (!isSteady(service)) throw cannot("a constant service time", service.time.kind);
+  const { slowdown, retries, rampMode, services: memberOf } = service;
+  if (slowdown.at(0) !== 1 || slowdown.at(durationMs) !== 1 || slowdown.max !== 1)
+    throw cannot("no slowdown", "one");
+  if (retries !== undefined) throw cannot("no retries", "some");
+  if (rampMode || memberOf.length > 0) throw cannot("neither ramp_mode nor services", "one");
+  if (scripts.length > 0) throw cannot("no series", scripts.length);
+  if (changes.length > 0) throw cannot("no dynamic_config", changes.length);
+  return service;
+}
+
+function isSteady(service: ServiceSpec): service is SteadyService {
+  return service.time.kind === "constant";
+}
+
+function cannot(wanted: string, got: string | number): Fault {
+  return new Fault(
+    "INVALID_ARGUMENT",
+    `a scenario in real time: wanted ${wanted}, got ${got === 0 ? "none" : got}`,
+  );
+}
