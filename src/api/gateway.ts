@@ -14,7 +14,7 @@ import {
 } from "#wire/check/request-writer.ts";
 import { checkFromJson, checkHttpFromJson, flowEndFromJson } from "#wire/check-json/request.ts";
 import { readReply, writeRecords } from "#wire/otlp/protobuf.ts";
-import { DECISION_ID_HEADER, REFUSAL_HEADER, type RequestBounds } from "./context.ts";
+import { DECISION_ID_HEADER, REFUSAL_HEADER, type RequestBounds, SHED_HEADER } from "./context.ts";
 import {
   CHECK_HTTP_SERVICE,
   CHECK_SERVICE,
@@ -26,6 +26,9 @@ import {
 import { jsonReply } from "./reply/json-reply.ts";
 import { otlpRoutes } from "./reports/otlp.ts";
 
+/** Headers of the other server's replies that ours have as well. */
+const PASSED_ON: ReadonlySet<string> = new Set([DECISION_ID_HEADER, REFUSAL_HEADER, SHED_HEADER]);
+
 /** Sends one encoded message to the other server and resolves with its reply. Throws Fault. */
 export type Forward = (method: string, message: Uint8Array, call: Call) => Promise<Uint8Array>;
 
@@ -36,7 +39,7 @@ export function forwardTo(client: GrpcClient, clock: Clock): Forward {
       timeoutMs: call.deadline - clock.now(),
       signal: call.signal(),
       onHeader: (name, value) => {
-        if (name === DECISION_ID_HEADER || name === REFUSAL_HEADER) call.reply(name, value);
+        if (PASSED_ON.has(name)) call.reply(name, value);
       },
     });
 }

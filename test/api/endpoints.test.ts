@@ -85,6 +85,38 @@ describe("endpoints", () => {
     assert.ok(!ids.has(undefined));
   });
 
+  it("say so when nobody judged a flow", async () => {
+    const failure = { outcome: "undecided", dropped: true, failure: "closed" } as const;
+    const decisions = [decisionOf(componentOf(), failure)];
+    const refused = { accepted: false, reason: RejectReason.rateLimited, deniedStatus: 429 };
+    for (const over of [
+      { shed: "delay" },
+      { shed: "in_progress", ...refused, decisions },
+      { shed: undefined },
+    ] as const) {
+      const endpoints = endpointsOf(flowControllerOf((flow) => verdictOf(flow, over)));
+      const asked = [
+        (call: ReturnType<typeof callOf>) => endpoints.proxy({}, call),
+        (call: ReturnType<typeof callOf>) => endpoints.checkHttp({ controlPoint: "here" }, call),
+        (call: ReturnType<typeof callOf>) => endpoints.check({ controlPoint: "here" }, call),
+        (call: ReturnType<typeof callOf>) =>
+          endpoints.checkHttpJson({ control_point: "here" }, call),
+        // Only the general parser can read this one.
+        (call: ReturnType<typeof callOf>) =>
+          endpoints.checkHttpJson({ controlPoint: "here", unknown: [{}] }, call),
+        (call: ReturnType<typeof callOf>) => endpoints.checkJson({ control_point: "here" }, call),
+      ];
+      for (const ask of asked) {
+        const call = callOf(CP);
+        await ask(call);
+        assert.equal(call.replied.get("x-sluice-shed"), over.shed);
+      }
+    }
+    const controller = flowControllerOf((flow) => verdictOf(flow, { ...refused, decisions }));
+    const reply = await endpointsOf(controller).checkJson({ control_point: "here" });
+    assert.equal(reply.limiter_decisions[0].failure_mode, "closed");
+  });
+
   it("give ten thousand decisions as many ids, of twelve characters", () => {
     const { flowController } = agentOf([]);
     const context = createOperationContext(flowController, NO_SERVICES, () => 0.999);

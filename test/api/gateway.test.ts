@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { DECISION_ID_HEADER } from "#api/context.ts";
+import { DECISION_ID_HEADER, SHED_HEADER } from "#api/context.ts";
 import { forwardTo } from "#api/gateway.ts";
 import { Fault } from "#base/fault.ts";
 import type { Call } from "#base/handler.ts";
@@ -124,6 +124,7 @@ describe("forwarding over gRPC", () => {
       if (reply === "never") return;
       const headers = new grpc.Metadata();
       headers.set(DECISION_ID_HEADER, "id-1");
+      headers.set(SHED_HEADER, "delay");
       call.sendMetadata(headers);
       if (reply instanceof Fault) answer({ code: grpc.status[reply.code], details: reply.message });
       else answer(null, reply);
@@ -143,7 +144,7 @@ describe("forwarding over gRPC", () => {
     }
   }
 
-  it("passes requests and replies on, with the decision's id", async () => {
+  it("passes requests and replies on, with the decision's id and whether the flow was shed", async () => {
     await withServer(
       (message) => Buffer.concat([message, message]),
       async (client) => {
@@ -155,6 +156,7 @@ describe("forwarding over gRPC", () => {
         );
         assert.equal(Buffer.from(reply).toString(), "abab");
         assert.equal(call.replied.get(DECISION_ID_HEADER), "id-1");
+        assert.equal(call.replied.get(SHED_HEADER), "delay");
       },
     );
   });
