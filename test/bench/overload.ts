@@ -1,0 +1,126 @@
+// An agent that gets up to ten times as many checks as it can judge, with policies whose selectors and classifiers take
+// most of the time: latency by priority, what is judged, and how soon everything is judged again. Beside it, the same
+// without shedding. `node test/bench/overload.ts [--times 3] [--seconds 8]`
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { costlyPolicy, type LoadResult, OverloadCaller } from "../kit/faults/overload.ts";
+import { printRow } from "./measure/report.ts";
+import { fetchBody, freeTarget, pinLoad } from "./servers/processes.ts";
+import { startSluice } from "./servers/sluice.ts";
+
+const { values } = parseArgs({
+  options: {
+    times: { type: "string", default: "3" },
+    seconds: { type: "string", default: "8" },
+  },
+});
+const times = Number(values.times);
+const forMs = Number(values.seconds) * 1_000;
+
+/** The part of the load in which the share that is shed settles; its latencies are reported apart. */
+const SETTLING = 0.4;
+/** Checks that are sent before anything is measured. */
+const WARM_UP = 4_000;
+const TO_MEASURE = 4_000;
+/** Share of what is possible that is sent after the overload. */
+const AFTERWARDS = 0.3;
+const CALLERS = 8;
+
+interface Sums {
+  judged: number;
+  shed: number;
+  latencies: number[];
+}
+
+function ofTier(result: LoadResult, tier: string, from: number, to: number): Sums {
+  const sums: Sums = { judged: 0, shed: 0, latencies: [] };
+  for (const [name, { order, latencies }] of result.answers) {
+    if (!name.endsWith(tier)) continue;
+    const range = [Math.floor(order.length * from), Math.floor(order.length * to)] as const;
+    for (const shed of order.slice(...range)) {
+      if (shed) sums.shed++;
+      else sums.judged++;
+    }
+    sums.latencies.push(...latencies.slice(...range));
+  }
+  sums.latencies.sort((a, b) => a - b);
+  return sums;
+}
+
+function at(sorted: readonly number[], quantile: number): string {
+  return `${Math.round(sorted[Math.floor(sorted.length * quantile)] ?? 0)} ms`;
+}
+
+async function run(enabled: boolean): Promise<void> {
+  const policies = mkdtempSync(join(tmpdir(), "sluice-overload-"));
+  writeFileSync(join(policies, "costly.yaml"), costlyPolicy());
+  const target = await freeTarget();
+  const env = { SVC_AGENT_FLOW_CONTROL_OVERLOAD_ENABLED: String(enabled) };
+  const sluice = await startSluice({ target, policies, env });
+  // The limits of the policy come with its first tick.
+  await new Promise((resolve) => setTimeout(resolve, 2_000));
+  const caller = new OverloadCaller(target);
+  const line = (what: string, result: string) =>
+    printRow(`${enabled ? "shedding" : "off"}: ${what}`, "", result);
+  try {
+    await caller.capacity(CALLERS, WARM_UP);
+    const computed = sluice.cpu();
+    const possible = await caller.capacity(CALLERS, TO_MEASURE);
+    const cost = ((sluice.cpu() - computed) / TO_MEASURE) * 1e6;
+    line(
+      "checks a second that are possible",
+      `${Math.round(possible)}, ${Math.round(cost)} µs each`,
+    );
+    const health: number[] = [];
+    let over = false;
+    const asking = (async () => {
+      while (!over) {
+        const asked = performance.now();
+        await fetchBody(target, "/healthz");
+        health.push(performance.now() - asked);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    })();
+    const resident = sluice.resident();
+    const began = sluice.cpu();
+    const result = await caller.send(possible * times, (_, ms) => ms > forMs);
+    const ended = performance.now();
+    over = true;
+    await asking;
+    line(`sent at ${times} times that`, `${result.sent}, ${result.failed.length} failed`);
+    line("processor time", `${(sluice.cpu() - began).toFixed(1)} s`);
+    for (const tier of ["gold", "tin"]) {
+      for (const [when, from, to] of [
+        ["while it settles", 0, SETTLING],
+        ["settled", SETTLING, 1],
+      ] as const) {
+        const { judged, shed, latencies } = ofTier(result, tier, from, to);
+        const share = ((100 * judged) / (judged + shed)).toFixed(1);
+        const latency = `p50 ${at(latencies, 0.5)}, p99 ${at(latencies, 0.99)}`;
+        line(`${tier}, ${when}`, `${share} % judged, ${latency}`);
+      }
+    }
+    health.sort((a, b) => a - b);
+    line("/healthz", `p50 ${at(health, 0.5)}, p99 ${at(health, 0.99)}, ${health.length} answers`);
+    const more = (sluice.resident() - resident) / (1 << 20);
+    line("resident memory", `${more.toFixed(0)} MB more than before`);
+    for (;;) {
+      const later = await caller.send(possible * AFTERWARDS, (_, ms) => ms > 100);
+      const all = [...later.answers.values()];
+      if (all.every(({ shed }) => shed === 0)) break;
+    }
+    const recovery = performance.now() - ended - 100;
+    line("all judged again after", `${Math.max(0, Math.round(recovery))} ms at most`);
+  } finally {
+    caller.close();
+    await sluice.stop();
+    rmSync(policies, { recursive: true });
+  }
+}
+
+pinLoad();
+await run(true);
+await run(false);
