@@ -15,6 +15,9 @@ export interface ClusterPart {
   readonly works: string;
 }
 
+/** Faults with which an API server that has just started refuses what it will answer soon. */
+const RETURNING: readonly Fault["code"][] = ["RESOURCE_EXHAUSTED", "OUT_OF_RANGE"];
+
 export class ApiServer {
   readonly #process: Pick<SluiceProcess, "env" | "clock">;
   readonly #settings: Pick<ControllerConfig, "kubernetes_client" | "client">;
@@ -56,7 +59,7 @@ export class ApiServer {
     if (fault === undefined) {
       this.#faulty.delete(part);
       if (before === "own") this.#log.info({}, part.works);
-    } else if (isServerAway(fault)) {
+    } else if (isServerAway(fault) || (before === "away" && RETURNING.includes(fault.code))) {
       this.#faulty.set(part, "away");
       if (!wasAway)
         this.#log.warn({}, `the API server is away, and what is known stays: ${fault.message}`);

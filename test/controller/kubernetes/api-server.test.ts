@@ -15,6 +15,7 @@ const PODS: ClusterPart = { fails: "pods are not followed", works: "pods are fol
 const SCALING: ClusterPart = { fails: "scaling fails", works: "scaling works again" };
 const AWAY = new Fault("UNAVAILABLE", "GET /api/v1/services: ECONNREFUSED");
 const LATE = new Fault("DEADLINE_EXCEEDED", "watch /api/v1/services: no reply within 10 s");
+const STARTING = new Fault("RESOURCE_EXHAUSTED", "status 429: storage is (re)initializing");
 const FORBIDDEN = new Fault("PERMISSION_DENIED", "cannot list services");
 
 function setting(env: Readonly<Record<string, string>> = {}) {
@@ -32,7 +33,7 @@ test("an outage that all parts notice is one line, however the fault changes, an
     "warn the API server is away, and what is known stays: GET /api/v1/services: ECONNREFUSED";
   apiServer.report(PODS, undefined);
   assert.deepEqual(lines(), []);
-  for (const fault of [AWAY, LATE, AWAY])
+  for (const fault of [AWAY, LATE, STARTING, AWAY])
     for (const part of [PODS, SCALING]) apiServer.report(part, fault);
   assert.deepEqual(lines(), [away]);
   apiServer.report(PODS, undefined);
@@ -49,6 +50,8 @@ test("an outage that all parts notice is one line, however the fault changes, an
 
 test("what only one part may not do is said for that part", () => {
   const { apiServer, lines } = setting();
+  apiServer.report(PODS, STARTING);
+  apiServer.report(PODS, undefined);
   apiServer.report(PODS, FORBIDDEN);
   apiServer.report(PODS, FORBIDDEN);
   apiServer.report(SCALING, AWAY);
@@ -56,6 +59,8 @@ test("what only one part may not do is said for that part", () => {
   apiServer.report(PODS, undefined);
   apiServer.report(SCALING, undefined);
   assert.deepEqual(lines(), [
+    "warn pods are not followed: status 429: storage is (re)initializing",
+    "info pods are followed again",
     "warn pods are not followed: cannot list services",
     "warn the API server is away, and what is known stays: GET /api/v1/services: ECONNREFUSED",
     "warn scaling fails: cannot list services",
