@@ -16,7 +16,7 @@ const SET_UP =
   "ip link set lo up && mount -t tmpfs tmpfs /run && mkdir /run/netns && mount -t tmpfs tmpfs /tmp";
 const NEEDS = "needs root and Linux namespaces (unshare), for pods with networks of their own";
 
-/** Declares the tests of a file in a process of its own, on a machine of its own. */
+/** Declares the tests of a file in a process of its own, on a machine of its own. Without the means, they are skipped with the reason. */
 export async function onOwnMachine(
   file: string,
   declare: () => void | Promise<void>,
@@ -25,13 +25,9 @@ export async function onOwnMachine(
     await declare();
     return;
   }
-  const name = basename(file);
   const tried = spawnSync("unshare", [...NAMESPACES, "sh", "-c", SET_UP]);
-  if (process.getuid?.() !== 0 || tried.status !== 0) {
-    void test.skip(`${name}: ${NEEDS}`);
-    return;
-  }
-  test(`${name} on a machine of its own`, async (t) => {
+  const skip = process.getuid?.() !== 0 || tried.status !== 0 ? NEEDS : false;
+  test(`${basename(file)} on a machine of its own`, { skip }, async (t) => {
     // Programs that are missing come over the network, which that machine does not have.
     for (const install of [kube, helm, envoy, etcd, prometheus]) install();
     // Without NODE_TEST_CONTEXT the inner run prints what a person can read.
