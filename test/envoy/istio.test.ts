@@ -6,11 +6,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { parse } from "yaml";
-import { http1 } from "../kit/clients/http.ts";
 import { AT, type Bootstrap } from "../kit/servers/bootstrap.ts";
-import { startEnvoy, startService } from "../kit/servers/envoy.ts";
-import { standalone } from "../kit/sluice/standalone.ts";
 import { until } from "../kit/until.ts";
+import { BOUNDED, limited, six } from "./recipe.ts";
 
 const RECIPE = join(import.meta.dirname, "../../deploy/recipes/istio/sidecar.yaml");
 
@@ -73,37 +71,17 @@ function merge(bootstrap: Bootstrap, patches: readonly Patch[]): void {
   }
 }
 
-const limit = (controlPoint: string) => `
-circuit:
-  components:
-    - flow_control:
-        rate_limiter:
-          selectors: [{ control_point: ${controlPoint} }]
-          in_ports:
-            bucket_capacity: { constant_signal: { value: 5 } }
-            fill_amount: { constant_signal: { value: 1 } }
-          parameters: { interval: 3600s, limit_by_label_key: http.request.header.x_user }
-`;
-
 for (const [context, controlPoint] of [
   ["SIDECAR_INBOUND", "ingress"],
   ["SIDECAR_OUTBOUND", "egress"],
 ] as const) {
   test(`${context}: the sixth request is rejected, and the others are reported when they end`, async (t) => {
-    const sluice = await standalone(t, { policies: { "limit.yaml": limit(controlPoint) } });
-    const envoy = await startEnvoy(t, {
-      agent: sluice.address,
-      service: await startService(t),
-      edit: (bootstrap) => merge(bootstrap, patchesFor(context, sluice.address)),
-    });
-    const ask = http1(t, envoy.url);
-    const statuses: number[] = [];
-    for (let at = 0; at < 6; at++) {
-      statuses.push((await ask({ headers: { "x-user": "ann" } })).status);
-    }
-    assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
+    const { agent, envoy } = await limited(t, controlPoint, (bootstrap, address) =>
+      merge(bootstrap, patchesFor(context, address)),
+    );
+    assert.deepEqual(await six(t, envoy), BOUNDED);
     await until("the ends are heard of", async () => {
-      const text = await (await fetch(`http://${sluice.address}/metrics`)).text();
+      const text = await (await fetch(`http://${agent}/metrics`)).text();
       return /^sluice_access_log_records_total\{result="taken"\} 5$/m.test(text);
     });
   });

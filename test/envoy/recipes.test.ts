@@ -6,13 +6,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { parse } from "yaml";
-import { http1 } from "../kit/clients/http.ts";
 import { type KubeObject, objectsIn } from "../kit/kube/client.ts";
 import { AT, type Bootstrap, endpointOf, type Path } from "../kit/servers/bootstrap.ts";
-import { type Envoy, startEnvoy, startService } from "../kit/servers/envoy.ts";
 import { counted } from "../kit/sluice/scrape.ts";
-import { standalone } from "../kit/sluice/standalone.ts";
 import { until } from "../kit/until.ts";
+import { BOUNDED, limited, six } from "./recipe.ts";
 
 const RECIPES = join(import.meta.dirname, "../../deploy/recipes");
 const TYPES = "type.googleapis.com/envoy.extensions";
@@ -234,45 +232,14 @@ function apply(
   });
 }
 
-const limit = (controlPoint: string) => `
-circuit:
-  components:
-    - flow_control:
-        rate_limiter:
-          selectors: [{ control_point: ${controlPoint} }]
-          in_ports:
-            bucket_capacity: { constant_signal: { value: 5 } }
-            fill_amount: { constant_signal: { value: 1 } }
-          parameters: { interval: 3600s, limit_by_label_key: http.request.header.x_user }
-`;
-
 /** A limit of five at the control point, in front of an Envoy that was told this. */
-async function behind(
+const behind = (
   t: TestContext,
   translation: Translation,
   controlPoint: string,
   env: Readonly<Record<string, string>> = {},
-): Promise<{ readonly agent: string; readonly envoy: Envoy }> {
-  const sluice = await standalone(t, { policies: { "limit.yaml": limit(controlPoint) }, env });
-  const envoy = await startEnvoy(t, {
-    agent: sluice.address,
-    service: await startService(t),
-    edit: (bootstrap) => apply(bootstrap, sluice.address, translation),
-  });
-  return { agent: sluice.address, envoy };
-}
+) => limited(t, controlPoint, (bootstrap, agent) => apply(bootstrap, agent, translation), env);
 
-/** The answers to six requests of one user. */
-async function six(t: TestContext, envoy: Envoy): Promise<readonly number[]> {
-  const ask = http1(t, envoy.url);
-  const statuses: number[] = [];
-  for (let at = 0; at < 6; at++) {
-    statuses.push((await ask({ headers: { "x-user": "ann" } })).status);
-  }
-  return statuses;
-}
-
-const BOUNDED = [200, 200, 200, 200, 200, 429];
 const DEFAULT = { SVC_AGENT_FLOW_CONTROL_DEFAULT_CONTROL_POINT: "ingress" };
 
 for (const [gateway, translate, controlPoint, env] of [

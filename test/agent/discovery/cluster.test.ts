@@ -3,9 +3,6 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { startAgentProcess } from "#agent/process.ts";
-import { seededChance } from "#base/chance.ts";
-import { Scope } from "#base/scope.ts";
 import { memoryStore } from "#store/memory.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { grpcClient } from "../../kit/clients/grpc.ts";
@@ -19,42 +16,12 @@ import {
   service,
   slice,
 } from "../../kit/kube/fake-cluster.ts";
-import { variables } from "../../kit/process.ts";
-import { processContext } from "../../kit/process-context.ts";
 import { call } from "../../kit/sluice/check.ts";
-import { configOf } from "../../kit/sluice/config.ts";
-import { memoryLog } from "../../kit/sluice/log.ts";
 import { until } from "../../kit/until.ts";
+import { degraded, get, labelsOf, startAgent } from "./kit.ts";
 
-async function agentIn(t: TestContext, api: Pick<FakeApi, "url">, env = {}) {
-  const scope = new Scope();
-  t.after(() => scope.close("cut"));
-  const own = { COUNTERS_ENGINE: "local", ...env };
-  const { main } = await startAgentProcess({
-    config: configOf("agent", variables("agent", own)),
-    store: memoryStore(),
-    context: processContext(scope, { env: environmentOf(t, api) }),
-    chance: seededChance(1),
-    log: { ...memoryLog(), close: async () => undefined },
-  });
-  return main.address;
-}
-
-/** The services in the reply to a check. */
-async function labelsOf(agent: string, from: string, to: string) {
-  const { services, source, destination } = await checked(agent, from, to);
-  return { services, source, destination };
-}
-
-const get = async (address: string, path: string) => {
-  const { status, body } = await call(address, "GET", path);
-  return { status, body: JSON.parse(body) };
-};
-
-const degraded = async (address: string) => {
-  const { body } = await call(address, "GET", "/metrics");
-  return /^sluice_dependency_degraded\{dependency="discovery"\} (\d)$/m.exec(body)?.[1];
-};
+const agentIn = (t: TestContext, api: Pick<FakeApi, "url">, keys = {}) =>
+  startAgent(t, { store: memoryStore(), keys, env: environmentOf(t, api) });
 
 test("checks have the services of their addresses, and changes are followed", async (t) => {
   const { api, watches } = await fakeCluster(t, {

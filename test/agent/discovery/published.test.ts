@@ -3,21 +3,15 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { startAgentProcess } from "#agent/process.ts";
-import { seededChance } from "#base/chance.ts";
-import { Scope } from "#base/scope.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Batch, Store } from "#store/store.ts";
 import { writeEntity } from "#sync/entities.ts";
 import { DISCOVERED, DISCOVERY, ENTITIES, entityKey } from "#sync/keys.ts";
 import { checked } from "../../kit/kube/fake-cluster.ts";
-import { variables } from "../../kit/process.ts";
-import { processContext } from "../../kit/process-context.ts";
 import { call } from "../../kit/sluice/check.ts";
-import { configOf } from "../../kit/sluice/config.ts";
-import { memoryLog } from "../../kit/sluice/log.ts";
 import { storeWith } from "../../kit/sluice/stored.ts";
 import { until } from "../../kit/until.ts";
+import { degraded, get, labelsOf, metric, startAgent } from "./kit.ts";
 
 const OWN = "10.0.0.1";
 const OWN6 = "2001:db8::1";
@@ -29,41 +23,12 @@ const put = (address: string, name: string, services: readonly string[] = [`${na
 const COMPLETE = { kind: "put", key: DISCOVERED, value: Buffer.from("now") } as const;
 
 /** An agent in the pod with these addresses. */
-async function sidecar(t: TestContext, store: Store, env: Readonly<Record<string, string>>) {
-  const scope = new Scope();
-  t.after(() => scope.close("cut"));
-  const own = { COUNTERS_ENGINE: "local", SERVICE_DISCOVERY_KUBERNETES_SOURCE: "controller" };
-  const log = memoryLog();
-  const { main } = await startAgentProcess({
-    config: configOf("agent", variables("agent", own)),
+const sidecar = (t: TestContext, store: Store, env: Readonly<Record<string, string>>) =>
+  startAgent(t, {
     store,
-    context: processContext(scope, { env: { KUBERNETES_SERVICE_HOST: "10.96.0.1", ...env } }),
-    chance: seededChance(1),
-    log: { ...log, close: async () => undefined },
+    keys: { SERVICE_DISCOVERY_KUBERNETES_SOURCE: "controller" },
+    env: { KUBERNETES_SERVICE_HOST: "10.96.0.1", ...env },
   });
-  return main.address;
-}
-
-/** The services in the reply to a check. */
-async function labelsOf(agent: string, from: string, to: string) {
-  const { services, source, destination } = await checked(agent, from, to);
-  return { services, source, destination };
-}
-
-const get = async (address: string, path: string) => {
-  const { status, body } = await call(address, "GET", path);
-  return { status, body: JSON.parse(body) };
-};
-
-const metric = async (address: string, name: string) => {
-  const { body } = await call(address, "GET", "/metrics");
-  return body
-    .split("\n")
-    .find((line) => line.startsWith(name))
-    ?.slice(name.length + 1);
-};
-const degraded = (address: string) =>
-  metric(address, 'sluice_dependency_degraded{dependency="discovery"}');
 
 const statusOf = async (address: string) => {
   const { body } = await call(address, "GET", "/v1/status/system/readiness/component/discovery");

@@ -1,7 +1,7 @@
 // Handing over keys when members change: each bucket is counted once, whatever fails or comes late, and checks go on.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { PeerBuckets } from "#fleet/peers/buckets.ts";
 import { OwnedLimiters } from "#fleet/peers/owned-limiters.ts";
 import type { EngineAnswer } from "#flow/counters/counter-engine.ts";
@@ -13,12 +13,17 @@ import { silentLog } from "../../kit/sluice/log.ts";
 import { type Agent, Network } from "./network.ts";
 import { drain, first, KEYS, limiterOf, TEN } from "./tokens.ts";
 
-test("a message that arrives twice is applied once", async (t) => {
+/** An agent that has counted three tokens of each key alone, and a second one that nobody has told about yet. */
+async function joining(t: TestContext) {
   const network = new Network(t);
-  const agents = [...(await network.joined(1))];
-  assert.equal(await drain(agents, 3), 3 * KEYS.length);
+  const alone = await network.joined(1);
+  assert.equal(await drain(alone, 3), 3 * KEYS.length);
   const second = network.start();
-  agents.push(second);
+  return { network, agents: [...alone, second], second };
+}
+
+test("a message that arrives twice is applied once", async (t) => {
+  const { network, agents, second } = await joining(t);
   // The reply to the hand-over is lost: it is sent again.
   network.cut.add(`${second.member.id}>${first(agents).member.id}`);
   network.tell(agents);
@@ -30,11 +35,7 @@ test("a message that arrives twice is applied once", async (t) => {
 });
 
 test("a hand-over that could not be taken over is sent again, and counts", async (t) => {
-  const network = new Network(t);
-  const agents = [...(await network.joined(1))];
-  assert.equal(await drain(agents, 3), 3 * KEYS.length);
-  const second = network.start();
-  agents.push(second);
+  const { network, agents, second } = await joining(t);
   const failing = t.mock.method(second.group.owned, "known", () => assert.fail("no memory"));
   network.tell(agents);
   await network.settle();
