@@ -1,0 +1,69 @@
+// Episodes: things that happen again and again for some time are told once when they begin and once when they are over, so
+// that a flood of them is two lines in the log.
+
+import type { Clock } from "../clock.ts";
+
+interface EpisodesOptions {
+  readonly clock: Clock;
+  /** An episode is over when nothing has happened for so long. */
+  readonly quietMs: number;
+  began(name: string): void;
+  /** How often it happened. */
+  ended(name: string, times: number): void;
+}
+
+interface Episode {
+  times: number;
+  /** On `Clock.now()`. */
+  last: number;
+}
+
+export class Episodes {
+  readonly #options: EpisodesOptions;
+  readonly #open = new Map<string, Episode>();
+  #disarm: (() => void) | undefined;
+
+  constructor(options: EpisodesOptions) {
+    this.#options = options;
+  }
+
+  /** Names of the episodes in progress. */
+  get open(): Iterable<string> {
+    return this.#open.keys();
+  }
+
+  happened(name: string): void {
+    const { clock, quietMs, began } = this.#options;
+    const episode = this.#open.get(name);
+    if (episode !== undefined) {
+      episode.times++;
+      episode.last = clock.now();
+      return;
+    }
+    this.#open.set(name, { times: 1, last: clock.now() });
+    this.#disarm ??= clock.alarm(quietMs, () => this.#look());
+    began(name);
+  }
+
+  close(): void {
+    this.#disarm?.();
+    this.#disarm = undefined;
+  }
+
+  #look(): void {
+    const { clock, quietMs, ended } = this.#options;
+    const now = clock.now();
+    let next = Number.POSITIVE_INFINITY;
+    for (const [name, { times, last }] of this.#open) {
+      const over = last + quietMs;
+      if (over > now) {
+        next = Math.min(next, over);
+        continue;
+      }
+      this.#open.delete(name);
+      ended(name, times);
+    }
+    this.#disarm =
+      next < Number.POSITIVE_INFINITY ? clock.alarm(next - now, () => this.#look()) : undefined;
+  }
+}
