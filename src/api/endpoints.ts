@@ -9,7 +9,7 @@ import type { OperationContext } from "./context.ts";
 import { extAuthz } from "./ext-authz.ts";
 import { flowEndBinary, flowEndJsonHandler } from "./flow-end.ts";
 import { explainingUnreadable } from "./reply/unreadable.ts";
-import { accessLogService } from "./reports/access-log.ts";
+import { accessLogService, type StreamMeter } from "./reports/access-log.ts";
 import { consumeAll, exportRecords, otlpRoutes, type RecordConsumer } from "./reports/otlp.ts";
 
 export const CHECK_SERVICE = "aperture.flowcontrol.check.v1.FlowControlService";
@@ -28,6 +28,7 @@ function unary(handle: UnaryHandler) {
 export function grpcServices(
   context: OperationContext,
   records: RecordConsumer & EntryReader,
+  streams?: StreamMeter,
 ): readonly GrpcService[] {
   return [
     {
@@ -57,7 +58,7 @@ export function grpcServices(
       methods: { Export: unary(exportRecords("traces", records)) },
       access: "data",
     },
-    accessLogService(records),
+    accessLogService(records, streams),
   ];
 }
 

@@ -9,10 +9,10 @@ import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/pol
 import { exportRecords } from "#api/reports/otlp.ts";
 import { Fault } from "#base/fault.ts";
 import type { UnaryHandler } from "#base/handler.ts";
-import { LogMessages } from "#wire/access-log/message.ts";
 import { Messages } from "#wire/protobuf/messages.ts";
 import { agentOf, callOf, endpointsOf, handlerOf, post } from "../kit/api/agent.ts";
 import { CP, perUser, threeEach } from "../kit/api/corpus.ts";
+import { readWhole } from "../kit/messages/access-log.ts";
 import { jsonFloodsOf } from "../kit/messages/json-flood.ts";
 import { otlp } from "../kit/messages/otlp.ts";
 import { floodsOf } from "../kit/messages/protobuf-flood.ts";
@@ -110,7 +110,7 @@ const BINARY_ENDPOINTS: readonly BinaryEndpoint[] = [
     deepest: 6,
     before: NONE,
     handle(message) {
-      new LogMessages().read(message, { entry() {}, unread() {} });
+      readWhole(message, { entry() {}, unread() {} });
       return NONE;
     },
   },

@@ -2,44 +2,69 @@
 // have ended. Envoy keeps one stream for each of its threads open for as long as it runs, and gets a reply only at the end.
 
 import { Fault } from "#base/fault.ts";
-import type { GrpcService, Stream } from "#base/handler.ts";
-import { type EntryReader, LogMessages } from "#wire/access-log/message.ts";
+import type { Call, GrpcService, Stream } from "#base/handler.ts";
+import { SharedPlaces } from "#base/shared-places.ts";
+import { type EntryReader, readLogMessage } from "#wire/access-log/message.ts";
+import { ReadingTurns } from "./reading.ts";
 
 const ACCESS_LOG_SERVICE = "envoy.service.accesslog.v3.AccessLogService";
 
-/** One for each thread of each Envoy that an agent serves: many more than those of a large gateway. */
-const MAX_STREAMS = 1_000;
+/**
+ * Streams that are open at one time, of which one client has at most half. Envoy opens one for each of its threads: many more
+ * than those of a large gateway.
+ */
+const MAX_STREAMS = 2_000;
 
 const REPLY = new Uint8Array(0);
 
+/** Counts the streams of access logs. */
+export interface StreamMeter {
+  opened(): void;
+  closed(): void;
+  /** A stream is refused: its client has too many, or all clients together have. */
+  refused(why: "client" | "all"): void;
+}
+
+const NO_METER: StreamMeter = { opened() {}, closed() {}, refused() {} };
+
 /**
- * Messages are read one after the other, so that Envoy can send no further ahead than the window of its stream. What is in
- * them never ends a stream: Envoy would lose what it sends meanwhile.
+ * Messages of a stream are read one after the other, so that Envoy can send no further ahead than the window of its stream.
+ * What is in them never ends a stream: Envoy would lose what it sends meanwhile.
  */
-export function accessLogService(to: EntryReader): GrpcService {
-  const messages = new LogMessages();
+export function accessLogService(to: EntryReader, meter: StreamMeter = NO_METER): GrpcService {
+  const turns = new ReadingTurns();
+  /** Of the streams, by the address of their client. */
+  const places = new SharedPlaces(MAX_STREAMS);
   /** Ends of the open streams. */
   const ends = new Set<() => void>();
   let draining = false;
 
-  async function streamAccessLogs(stream: Stream): Promise<void> {
-    if (ends.size >= MAX_STREAMS) {
-      throw new Fault("RESOURCE_EXHAUSTED", `wanted at most ${MAX_STREAMS} streams, got more`);
-    }
+  async function streamAccessLogs(stream: Stream, { peer }: Pick<Call, "peer">): Promise<void> {
+    if (!places.hasRoomFor(peer)) throw refusal(places.count < MAX_STREAMS ? "client" : "all");
     const reading = stream.messages[Symbol.asyncIterator]();
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+    places.take(peer);
     ends.add(end);
+    meter.opened();
     try {
       if (!draining) await Promise.race([readAll(reading), ended]);
       await stream.send(REPLY);
     } finally {
       ends.delete(end);
+      places.giveBack(peer);
+      meter.closed();
     }
+  }
+
+  function refusal(why: "client" | "all"): Fault {
+    meter.refused(why);
+    const wanted = `at most ${MAX_STREAMS} access log streams, and of one client no more than are free`;
+    return new Fault("RESOURCE_EXHAUSTED", `wanted ${wanted}, got another one`);
   }
 
   async function readAll(reading: AsyncIterator<Uint8Array>): Promise<void> {
     for (let next = await reading.next(); next.done !== true; next = await reading.next())
-      messages.read(next.value, to);
+      await turns.read(readLogMessage(next.value, to));
   }
 
   return {

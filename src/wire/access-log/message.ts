@@ -24,72 +24,63 @@ export interface EntryReader {
   unread(why: Unread): void;
 }
 
-export class LogMessages {
-  readonly #reader = new ProtoReader(new Uint8Array());
-  readonly #entry = new HttpLogEntry();
-  /** Entries of the message that is read. */
-  #entries = 0;
+/** Cost of a step besides its bytes: a message may consist of the smallest fields that there are. */
+const STEP_COST = 256;
 
-  /** Reads a message, and never throws for what is in it. */
-  read(message: Uint8Array, to: EntryReader): void {
-    const reader = this.#reader;
-    reader.reset(message);
-    this.#entries = 0;
-    try {
-      this.#read(reader, reader.end, to);
-    } catch (thrown) {
-      if (!(thrown instanceof Fault)) throw thrown;
-      to.unread("malformed");
-    }
+/**
+ * Reads a message, and never throws for what is in it. Each step reads one entry, or skips a field, and yields what it cost
+ * in bytes. Several messages can be read at the same time: an entry is valid during its call.
+ */
+export function* readLogMessage(message: Uint8Array, to: EntryReader): Generator<number, void> {
+  const reader = new ProtoReader(message);
+  try {
+    yield* readMessage(reader, to);
+  } catch (thrown) {
+    if (!(thrown instanceof Fault)) throw thrown;
+    to.unread("malformed");
   }
+}
 
-  #read(reader: ProtoReader, end: number, to: EntryReader): void {
-    while (reader.at < end) {
-      // The identifier of node and log is not read: a decision names its control point.
-      const field = reader.tag(end);
-      if (reader.wire !== BYTES || (field !== HTTP && field !== TCP)) {
-        reader.skip(field, end);
-        continue;
-      }
-      const stop = reader.sub(end);
-      this.#readList(field, reader, stop, to);
-      reader.at = stop;
+function* readMessage(reader: ProtoReader, to: EntryReader): Generator<number, void> {
+  const entry = new HttpLogEntry();
+  const { end } = reader;
+  let entries = 0;
+  while (reader.at < end) {
+    // The identifier of node and log is not read: a decision names its control point.
+    const before = reader.at;
+    const list = reader.tag(end);
+    if (reader.wire !== BYTES || (list !== HTTP && list !== TCP)) {
+      reader.skip(list, end);
+      yield STEP_COST + reader.at - before;
+      continue;
     }
+    // HTTPAccessLogEntries and TCPAccessLogEntries: in both, `log_entry` is field 1.
+    const listEnd = reader.sub(end);
+    while (reader.at < listEnd && entries <= MAX_ENTRIES) {
+      const start = reader.at;
+      const field = reader.tag(listEnd);
+      if (field !== 1 || reader.wire !== BYTES) reader.skip(field, listEnd);
+      else {
+        const stop = reader.sub(listEnd);
+        entries += 1;
+        if (entries > MAX_ENTRIES) to.unread("too_many");
+        else if (list === TCP) to.unread("tcp");
+        else if (isReadable(entry, reader, stop)) to.entry(entry);
+        else to.unread("malformed");
+        reader.at = stop;
+      }
+      yield STEP_COST + reader.at - start;
+    }
+    reader.at = listEnd;
   }
+}
 
-  /** HTTPAccessLogEntries and TCPAccessLogEntries: in both, `log_entry` is field 1. */
-  #readList(
-    list: typeof HTTP | typeof TCP,
-    reader: ProtoReader,
-    end: number,
-    to: EntryReader,
-  ): void {
-    while (reader.at < end) {
-      const field = reader.tag(end);
-      if (field !== 1 || reader.wire !== BYTES) {
-        reader.skip(field, end);
-        continue;
-      }
-      const stop = reader.sub(end);
-      this.#entries += 1;
-      if (this.#entries > MAX_ENTRIES) {
-        if (this.#entries === MAX_ENTRIES + 1) to.unread("too_many");
-        return;
-      }
-      if (list === TCP) to.unread("tcp");
-      else if (this.#isReadable(reader, stop)) to.entry(this.#entry);
-      else to.unread("malformed");
-      reader.at = stop;
-    }
-  }
-
-  #isReadable(reader: ProtoReader, end: number): boolean {
-    try {
-      this.#entry.read(reader, end);
-      return true;
-    } catch (thrown) {
-      if (thrown instanceof Fault) return false;
-      throw thrown;
-    }
+function isReadable(entry: HttpLogEntry, reader: ProtoReader, end: number): boolean {
+  try {
+    entry.read(reader, end);
+    return true;
+  } catch (thrown) {
+    if (thrown instanceof Fault) return false;
+    throw thrown;
   }
 }

@@ -6,11 +6,10 @@ import { exportRecords } from "#api/reports/otlp.ts";
 import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
-import { LogMessages } from "#wire/access-log/message.ts";
 import { writeRecords } from "#wire/otlp/protobuf.ts";
 import { agentOf, callOf, endpointsOf } from "../../kit/api/agent.ts";
 import { CP, oneSlot, slots } from "../../kit/api/corpus.ts";
-import { entryOf, httpMessage } from "../../kit/messages/access-log.ts";
+import { entryOf, httpMessage, readWhole } from "../../kit/messages/access-log.ts";
 
 /** As many as fit into the 16 KiB that Envoy collects. */
 const RECORDS = 12;
@@ -75,14 +74,13 @@ const end = (given: readonly unknown[]) => {
   return [];
 };
 const flows = new FinishedFlows(new FluxMeters(), end, new UnreportedFlows());
-const messages = new LogMessages();
 const grpc = httpMessage(Array(RECORDS).fill(entry));
 const otlp = writeRecords("logs", Array(RECORDS).fill(record));
 const exportLogs = exportRecords("logs", flows);
 const call = callOf();
 
 const contestants = {
-  "gRPC access log": () => messages.read(grpc, flows),
+  "gRPC access log": () => readWhole(grpc, flows),
   "OTLP log records": () => void exportLogs(otlp, call),
 } as const;
 

@@ -1,6 +1,7 @@
 // Messages of Envoy's gRPC access log, encoded by a library that shares nothing with our reader.
 
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { type EntryReader, readLogMessage } from "#wire/access-log/message.ts";
 import type {
   HTTPAccessLogEntry,
   HTTPAccessLogEntrySchema,
@@ -22,6 +23,12 @@ export function logMessage(message: Message): Buffer {
 /** A message with these requests. */
 export function httpMessage(entries: readonly Entry[]): Buffer {
   return logMessage({ logEntries: { case: "httpLogs", value: { logEntry: [...entries] } } });
+}
+
+/** Reads a whole message at once. */
+export function readWhole(message: Uint8Array, to: EntryReader): void {
+  const steps = readLogMessage(message, to);
+  while (steps.next().done !== true);
 }
 
 /** Time in ms as a google.protobuf.Duration. */

@@ -7,9 +7,14 @@ import { type EndOfFlow, FinishedFlows } from "#telemetry/flows/finished-flows.t
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
-import { LogMessages } from "#wire/access-log/message.ts";
 import { encode } from "#wire/protobuf/messages.ts";
-import { duration, type Entry, entryOf, httpMessage } from "../../kit/messages/access-log.ts";
+import {
+  duration,
+  type Entry,
+  entryOf,
+  httpMessage,
+  readWhole,
+} from "../../kit/messages/access-log.ts";
 import { aFluxMeter } from "../kit.ts";
 
 const CHECK_RESPONSE = "aperture.flowcontrol.check.v1.CheckResponse";
@@ -37,11 +42,10 @@ function setup(attributeKey = "workload_duration_ms", end: EndOfFlow = () => [])
   });
   metrics.add(meters);
   metrics.add(flows);
-  const messages = new LogMessages();
   return {
     metrics,
     flows,
-    log: (...entries: Entry[]) => messages.read(httpMessage(entries), flows),
+    log: (...entries: Entry[]) => readWhole(httpMessage(entries), flows),
     sum: () => [...metrics.samples((name) => name === "flux_meter_sum")][0],
     results: () =>
       Object.fromEntries(

@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type HttpLogEntry, TIME } from "#wire/access-log/entry.ts";
-import { LogMessages } from "#wire/access-log/message.ts";
+import { readLogMessage } from "#wire/access-log/message.ts";
 import {
   duration,
   type Entry,
   entryOf,
   httpMessage,
   logMessage,
+  readWhole,
 } from "../../kit/messages/access-log.ts";
 
 const shown = (entry: HttpLogEntry) => ({
@@ -23,14 +24,16 @@ const shown = (entry: HttpLogEntry) => ({
 });
 
 /** The entries of a message in order, and a word for each that is not read. */
-function read(message: Uint8Array, reader = new LogMessages()) {
+function read(message: Uint8Array) {
   const found: (ReturnType<typeof shown> | string)[] = [];
-  reader.read(message, {
+  readWhole(message, {
     entry: (entry) => void found.push(shown(entry)),
     unread: (why) => void found.push(why),
   });
   return found;
 }
+
+const NOBODY = { entry() {}, unread() {} };
 
 const WHOLE = {
   decision: "CgZh",
@@ -56,14 +59,13 @@ const NONE = {
 };
 
 test("an entry is read as a library wrote it, and leaves nothing behind for the next one", () => {
-  const reader = new LogMessages();
   const identified = logMessage({
     identifier: { node: { id: "n", cluster: "c" }, logName: "ingress" },
     logEntries: { case: "httpLogs", value: { logEntry: [entryOf("CgZh"), {}, entryOf("CgZh")] } },
   });
-  assert.deepEqual(read(identified, reader), [WHOLE, NONE, WHOLE]);
-  assert.deepEqual(read(httpMessage([{}]), reader), [NONE]);
-  assert.deepEqual(read(logMessage({}), reader), []);
+  assert.deepEqual(read(identified), [WHOLE, NONE, WHOLE]);
+  assert.deepEqual(read(httpMessage([{}])), [NONE]);
+  assert.deepEqual(read(logMessage({})), []);
 });
 
 test("times beyond a second, and negative ones, as they were sent", () => {
@@ -134,9 +136,6 @@ test("of more than 10 000 entries in a message the rest is left out, and counted
   };
   assert.deepEqual(count(1_000), [10_000, NONE]);
   assert.deepEqual(count(1_002), [10_000, "too_many"]);
-  const reader = new LogMessages();
-  read(Buffer.concat(Array(1_002).fill(many)), reader);
-  assert.deepEqual(read(many, reader).length, 10, "the next message is read");
 });
 
 test("an entry with more than 1 000 custom tags is malformed", () => {
@@ -146,4 +145,27 @@ test("an entry with more than 1 000 custom tags is malformed", () => {
     },
   });
   assert.deepEqual(read(httpMessage([tags(1_001), tags(1_000)])), ["malformed", NONE]);
+});
+
+test("each step reads one entry, and two messages can be read at the same time", () => {
+  const seen: string[] = [];
+  const to = (name: string) => ({
+    entry: ({ decision }: HttpLogEntry) => void seen.push(`${name} ${decision}`),
+    unread: (why: string) => void seen.push(`${name} ${why}`),
+  });
+  const one = readLogMessage(httpMessage([entryOf("1"), entryOf("2")]), to("a"));
+  const other = readLogMessage(Buffer.concat([httpMessage([entryOf("3")]), Buffer.of(9)]), to("b"));
+  const costs = [one, other, one, other].map((steps) => steps.next().value ?? 0);
+  assert.deepEqual(seen, ["a 1", "b 3", "a 2", "b malformed"]);
+  const bytes = httpMessage([entryOf("1")]).length;
+  // The last step of the second message found no entry.
+  for (const cost of costs.slice(0, 3)) assert.ok(cost > bytes - 10, `${cost} of ${bytes}`);
+});
+
+test("what is skipped costs a step, so that a message of the smallest fields has many", () => {
+  const steps = [...readLogMessage(Buffer.alloc(2_000, Buffer.of(0x08, 1)), NOBODY)];
+  assert.equal(steps.length, 1_000);
+  assert.ok(steps.every((cost) => cost > 100));
+  const empty = Buffer.from([0x12, 20, ...Array(10).fill([0x08, 0]).flat()]);
+  assert.equal([...readLogMessage(empty, NOBODY)].length, 10);
 });

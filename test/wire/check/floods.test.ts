@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type protobuf from "protobufjs";
 import { Fault } from "#base/fault.ts";
-import { LogMessages } from "#wire/access-log/message.ts";
+import type { HttpLogEntry } from "#wire/access-log/entry.ts";
 import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import { readLoggedDecision } from "#wire/check/logged-decision.ts";
@@ -14,6 +14,7 @@ import { checkFromJson } from "#wire/check-json/request.ts";
 import { readRecords } from "#wire/otlp/protobuf.ts";
 import { Messages } from "#wire/protobuf/messages.ts";
 import { withoutGarbage } from "../../kit/attack/memory.ts";
+import { readWhole } from "../../kit/messages/access-log.ts";
 import { otlp } from "../../kit/messages/otlp.ts";
 import { floodsOf } from "../../kit/messages/protobuf-flood.ts";
 
@@ -27,11 +28,11 @@ const accessLog = new Messages(
 const names = new HeaderNames(() => 0.5);
 const CHECK = "aperture.flowcontrol.check.v1";
 
-/** The reader keeps the last entry. */
+/** Until it is read to its end, the reader keeps one entry. */
 const readEntries = (message: Uint8Array) => {
-  const messages = new LogMessages();
-  messages.read(message, { entry() {}, unread() {} });
-  return messages;
+  const last: HttpLogEntry[] = [];
+  readWhole(message, { entry: (entry) => void last.splice(0, 1, entry), unread() {} });
+  return last;
 };
 const readLogs = (message: Uint8Array) => readRecords("logs", message);
 
