@@ -18,6 +18,7 @@ import { inventoryOf } from "#flow/inventory.ts";
 import { observerOf } from "#flow/observer.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type { ProcessPart, SluiceProcess } from "#process/process.ts";
+import { AccessLogStreams } from "#telemetry/flows/access-log-streams.ts";
 import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
@@ -30,6 +31,7 @@ import { forwardingRoutes } from "./gateway.ts";
 import { publishMetrics } from "./metrics-publisher.ts";
 import { guardOverload } from "./overload.ts";
 import { joinGroup } from "./peers.ts";
+import { tellFullReservations } from "./settlement.ts";
 import { RuleSnapshot } from "./snapshot/rule-snapshot.ts";
 
 export interface Agent extends ProcessPart {
@@ -57,7 +59,7 @@ export async function startAgent(
   metrics.add(fluxMeters);
   const unreported = new UnreportedFlows();
   metrics.add(unreported);
-  const observer = observerOf([flowMetrics, unreported]);
+  const observer = tellFullReservations(process, observerOf([flowMetrics, unreported]));
   const { group, opened: announce } = joinGroup(process, config);
   const controlPoints = () => flowMetrics.seen;
   const answer = answerControllers(process, config, group, controlPoints);
@@ -87,6 +89,9 @@ export async function startAgent(
   metrics.add({
     collect: (to) => to.number("sluice_reservations", [], controller.reservations),
   });
+  const accessLogStreams = new AccessLogStreams(clock, process.log.child("access-log"));
+  metrics.add(accessLogStreams);
+  scope.add("access log streams", accessLogStreams.close);
   const { lookup, entities } = await discover(process, config);
   const checkContext = createOperationContext(
     controller,
@@ -98,7 +103,7 @@ export async function startAgent(
   return {
     book,
     services: [
-      ...grpcServices(checkContext, finishedFlows),
+      ...grpcServices(checkContext, finishedFlows, accessLogStreams),
       peerGrpcService(group),
       controlPointGrpcService(controlPoints),
       entityGrpcService(entities),

@@ -3,7 +3,7 @@
 
 import { Fault } from "#base/fault.ts";
 import type { HttpHandler, UnaryHandler } from "#base/handler.ts";
-import { Pending, type SlotReturn } from "#flow/flow.ts";
+import { Pending, type Settlement, type SlotReturn } from "#flow/flow.ts";
 import { MAX_LABEL_NUMBER } from "#flow/label.ts";
 import { type FlowEndRequest, readFlowEndRequest } from "#wire/check/request.ts";
 import { type FlowEndReply, writeFlowEndResponse } from "#wire/check/response.ts";
@@ -21,22 +21,41 @@ function flowEnd(
   { flowController }: OperationContext,
   { controlPoint, refs, ...end }: FlowEndRequest,
 ): FlowEndReply | Promise<FlowEndReply> {
-  requireControlPoint(controlPoint);
-  requireCost(end.cost);
-  flowController.observer.ended(controlPoint);
   const named = end.reservationId !== "";
-  // A flow whose check reserved nothing was charged its estimate, whatever its caller says now.
-  const settled = named || end.cost !== undefined ? flowController.settle(end) : undefined;
+  if (controlPoint !== "") requireControlPoint(controlPoint);
+  // Ends are only counted by it, since slots and reservations name what they belong to. One that names nothing is a mistake.
+  else if (refs.length === 0 && !named) throw new Fault("INVALID_ARGUMENT", NAMES_NOTHING);
+  requireCost(end.cost);
+  const settlement = named || end.cost !== undefined ? flowController.settle(end) : undefined;
+  flowController.observer.ended(controlPoint, settlement);
   const ended = flowController.end(refs);
   const reply = (returns: readonly SlotReturn[]): FlowEndReply => ({
     slots: refs.map((ref, at) => ({ ref, returned: false, error: "", ...returns[at] })),
-    settled,
+    settlement: settlement && {
+      settled: settlement === "settled",
+      error: unsettled(settlement, named),
+    },
   });
   if (!(ended instanceof Pending)) return reply(ended);
   return new Promise((resolve, reject) => {
     ended.whenSettled((returns) => resolve(reply(returns)), reject);
   });
 }
+
+/** The reason why nothing was settled; "" when it was. Whatever the caller says, the flow was charged its estimate then. */
+function unsettled(settlement: Settlement, named: boolean): string {
+  if (settlement === "settled") return "";
+  if (!named) return NOT_RESERVED;
+  return settlement === "elsewhere" ? ELSEWHERE : NOT_KNOWN;
+}
+
+const NAMES_NOTHING =
+  "wanted inflight_requests, a reservation_id or a control_point, got none of them";
+const NOT_RESERVED =
+  "wanted the reservation_id of the reply to the check, got none: the flow was charged what it took";
+const NOT_KNOWN = "the reservation was settled before, or the time to settle it is over";
+const ELSEWHERE =
+  "wanted a reservation of this agent, got one of another agent or from before a restart: flows with a cost end at the agent that checked them";
 
 /** A cost that nobody can mean settles nothing: its caller is told. */
 function requireCost(cost: number | undefined): void {

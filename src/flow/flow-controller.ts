@@ -9,6 +9,7 @@ import {
   type FlowEnd,
   type Grant,
   Pending,
+  type Settlement,
   type SlotRef,
   type SlotReturn,
   type Verdict,
@@ -30,11 +31,11 @@ export interface FlowController {
    */
   end(refs: readonly SlotRef[]): readonly SlotReturn[] | Pending<readonly SlotReturn[]>;
   /**
-   * Settles what a flow took as an estimate. False when its reservation is unknown, so a second end changes nothing.
-   * Reservations are known only where the flow was judged.
+   * Settles what a flow took as an estimate. A second end changes nothing. Reservations are known only where the flow was
+   * judged.
    */
-  settle(end: FlowEnd): boolean;
-  /** Flows whose settlement is awaited. */
+  settle(end: FlowEnd): Settlement;
+  /** Estimates that await their settlement. */
   readonly reservations: number;
   readonly observer: Observer;
 }

@@ -231,6 +231,13 @@ export interface FlowEnd {
   readonly status: number;
 }
 
+/**
+ * Results of the settlement of a flow: what it took was settled; its reservation is not known any more, because it was
+ * settled before or its time is over; or it was made elsewhere, by another agent or by this one before a restart.
+ */
+export const SETTLEMENTS = ["settled", "unknown", "elsewhere"] as const;
+export type Settlement = (typeof SETTLEMENTS)[number];
+
 type Outcome<T> = { readonly value: T } | { readonly thrown: unknown };
 
 /** An answer that must wait. Settles once; cheaper than a promise, and can be cancelled. */

@@ -2,7 +2,7 @@
 // own arrays and do nothing else. Every decision is counted here, once, when it is made.
 
 import type { AdaptiveSummary } from "./counters/adaptive-limits.ts";
-import type { Component, Flow, ShedCause, Verdict } from "./flow.ts";
+import type { Component, Flow, Settlement, ShedCause, Verdict } from "./flow.ts";
 
 /** Irregularities that are counted: input that was ignored, failure modes that answered, limits that were reached. */
 export const ANOMALIES = [
@@ -18,15 +18,15 @@ export const ANOMALIES = [
   "abandoned", // the caller left while its check waited: no decision was made
   "undelivered", // the reply to an accepted flow did not reach its caller: the slots it held were released
   "keys_overflow", // a limiter is full: the key shares the overflow bucket
-  "reservations_full", // too many flows have to be settled: this one costs what it took
+  "reservations_full", // a policy has too many flows to settle: this one costs what it took
   "queue_full", // a queue had no room for a flow, which was refused at once
 ] as const;
 export type Anomaly = (typeof ANOMALIES)[number];
 
 export interface Observer {
   decided(flow: Flow, verdict: Verdict): void;
-  /** One FlowEnd call. */
-  ended(controlPoint: string): void;
+  /** One FlowEnd call; `settlement` is undefined where it names no reservation and no cost. */
+  ended(controlPoint: string, settlement?: Settlement): void;
   /** One lookup of a service by peer or socket address. */
   lookedUp(found: boolean): void;
   anomaly(what: Anomaly): void;
@@ -82,10 +82,16 @@ export interface ScheduledFlow {
 }
 
 /**
- * The ends of an estimate: the true cost was committed, a status refunded it, or nobody settled it in time, and it stayed
- * spent or was refunded.
+ * The ends of an estimate: the true cost was committed, a status refunded it, nobody settled it in time, and it stayed
+ * spent or was refunded, or it stayed spent because its policy has too many flows to settle.
  */
-export const SETTLED = ["committed", "refunded", "unsettled", "unsettled_refunded"] as const;
+export const SETTLED = [
+  "committed",
+  "refunded",
+  "unsettled",
+  "unsettled_refunded",
+  "no_room",
+] as const;
 export type Settled = (typeof SETTLED)[number];
 
 export type MissingLabel = "key" | "tokens";
@@ -112,8 +118,8 @@ export function observerOf(all: readonly Observer[]): Observer {
     decided(flow, verdict) {
       for (const observer of all) observer.decided(flow, verdict);
     },
-    ended(controlPoint) {
-      for (const observer of all) observer.ended(controlPoint);
+    ended(controlPoint, settlement) {
+      for (const observer of all) observer.ended(controlPoint, settlement);
     },
     lookedUp(found) {
       for (const observer of all) observer.lookedUp(found);

@@ -1,17 +1,30 @@
 // Reservations: flows that took an estimate, from their check to their end, when the true cost takes its place. All
-// limiters of a flow settle together, and once. A reservation that nobody settles in time ends as its policies say.
+// limiters of a flow settle together, and once. An estimate that nobody settles within the time of its policy ends as that
+// policy says.
 
 import { type Chance, uuid } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
-import { type Component, type Decision, type FlowEnd, type Grant, grantOf } from "../flow.ts";
+import { SharedPlaces } from "#base/shared-places.ts";
+import {
+  type Component,
+  type Decision,
+  type FlowEnd,
+  type Grant,
+  grantOf,
+  type Settlement,
+} from "../flow.ts";
 import type { SettlingLimiter } from "../limit/stage-member.ts";
 import type { Observer } from "../observer.ts";
 
-/** Flows whose end is awaited at one time. One takes some 500 bytes; further ones cost what they took. */
-const MAX_RESERVATIONS = 50_000;
+/** Estimates that await their settlement at one time; one policy has at most half of them. One takes some 500 bytes. */
+const MAX_ESTIMATES = 100_000;
 
 /** Reservations that end by themselves in one turn, so that none of them keeps checks waiting. */
 const MAX_EXPIRED = 1_000;
+
+/** Length of a UUID, and of its first part. */
+const ID_LENGTH = 36;
+const ORIGIN_LENGTH = 8;
 
 /** The tokens that one limiter took for a flow. */
 interface Part {
@@ -19,8 +32,9 @@ interface Part {
   readonly grant: Grant;
 }
 
+/** The estimates of a flow whose policies give it the same time. */
 interface Reservation {
-  readonly parts: readonly Part[];
+  readonly parts: Part[];
   /** When it ends by itself, on `Clock.now()`. */
   readonly until: number;
 }
@@ -33,59 +47,57 @@ interface Context {
 
 export class Reservations {
   readonly #context: Context;
-  readonly #most: number;
+  /** Of the estimates, by policy. */
+  readonly #places: SharedPlaces;
   /** Reservations by timeout: those of one timeout end in the order in which they were made. */
   readonly #byTimeout = new Map<number, Map<string, Reservation>>();
-  #count = 0;
+  /** The first part of all ids that are made here. */
+  #origin = "";
   #alarm: (() => void) | undefined;
   #rings = Number.POSITIVE_INFINITY;
 
-  constructor(context: Context, most = MAX_RESERVATIONS) {
+  constructor(context: Context, most = MAX_ESTIMATES) {
     this.#context = context;
-    this.#most = most;
+    this.#places = new SharedPlaces(most);
   }
 
-  /** Flows whose end is awaited. */
+  /** Estimates that await their settlement. */
   get count(): number {
-    return this.#count;
+    return this.#places.count;
   }
 
-  /** Reserves what an accepted flow took, and returns the id for its end; empty where no limiter settles anything. */
+  /**
+   * Reserves what an accepted flow took, and returns the id for its end; empty where no limiter settles anything, or where
+   * its policies have too many estimates open already.
+   */
   open(decisions: readonly Decision[], limiters: ReadonlyMap<Component, SettlingLimiter>): string {
-    const { clock, chance, observer } = this.#context;
-    const parts: Part[] = [];
-    let timeoutMs = 0;
-    for (const decision of decisions) {
-      const limiter = limiters.get(decision.component);
-      const grant = limiter === undefined ? undefined : grantOf(decision);
-      if (limiter === undefined || grant === undefined) continue;
-      parts.push({ limiter, grant });
-      timeoutMs = Math.max(timeoutMs, limiter.settlement.timeoutMs);
-    }
+    const parts = this.#partsWithRoom(decisions, limiters);
     if (parts.length === 0) return "";
-    if (this.#count >= this.#most) {
-      observer.anomaly("reservations_full");
-      return "";
+    const { clock, chance } = this.#context;
+    const now = clock.now();
+    const id = this.#originOfIds() + uuid(chance).slice(ORIGIN_LENGTH);
+    for (const part of parts) {
+      const { component, settlement } = part.limiter;
+      this.#places.take(component.policyName);
+      const alike = this.#alike(settlement.timeoutMs);
+      const known = alike.get(id);
+      if (known !== undefined) {
+        known.parts.push(part);
+        continue;
+      }
+      const until = now + settlement.timeoutMs;
+      alike.set(id, { parts: [part], until });
+      if (until < this.#rings) this.#ringAt(until);
     }
-    const id = uuid(chance);
-    const until = clock.now() + timeoutMs;
-    let alike = this.#byTimeout.get(timeoutMs);
-    if (alike === undefined) {
-      alike = new Map();
-      this.#byTimeout.set(timeoutMs, alike);
-    }
-    alike.set(id, { parts, until });
-    this.#count++;
-    if (until < this.#rings) this.#ringAt(until);
     return id;
   }
 
-  /** Settles all that a flow took. False when the reservation is unknown: it was settled before, or has ended. */
-  settle({ reservationId, cost, status }: FlowEnd): boolean {
-    const reservation = this.#take(reservationId);
-    if (reservation === undefined) return false;
+  /** Settles all that a flow took and that its policies still keep open. */
+  settle({ reservationId, cost, status }: FlowEnd): Settlement {
+    const parts = this.#take(reservationId);
+    if (parts.length === 0) return this.#isFromHere(reservationId) ? "unknown" : "elsewhere";
     const { observer } = this.#context;
-    for (const { limiter, grant } of reservation.parts) {
+    for (const { limiter, grant } of parts) {
       const refunded = status > 0 && isRefunded(status, limiter.settlement.refundStatuses);
       const final = refunded ? 0 : (cost ?? grant.amount);
       limiter.settle(grant, final);
@@ -95,23 +107,71 @@ export class Reservations {
         final - grant.amount,
       );
     }
-    return true;
+    return "settled";
   }
 
-  #take(id: string): Reservation | undefined {
+  /** What the flow took from limiters that settle. Those of a policy without room charge the estimate, which is reported. */
+  #partsWithRoom(
+    decisions: readonly Decision[],
+    limiters: ReadonlyMap<Component, SettlingLimiter>,
+  ): readonly Part[] {
+    const { observer } = this.#context;
+    const parts: Part[] = [];
+    let isFull = false;
+    for (const decision of decisions) {
+      const limiter = limiters.get(decision.component);
+      const grant = limiter === undefined ? undefined : grantOf(decision);
+      if (limiter === undefined || grant === undefined) continue;
+      if (this.#places.hasRoomFor(limiter.component.policyName)) parts.push({ limiter, grant });
+      else {
+        isFull = true;
+        observer.settled(limiter.component, "no_room", 0);
+      }
+    }
+    if (isFull) observer.anomaly("reservations_full");
+    return parts;
+  }
+
+  /** Drawn when it is needed: an agent whose flows settle nothing draws no chance for it. */
+  #originOfIds(): string {
+    if (this.#origin === "") this.#origin = uuid(this.#context.chance).slice(0, ORIGIN_LENGTH);
+    return this.#origin;
+  }
+
+  /** False for ids that another agent has made, or this one before it was started again. */
+  #isFromHere(id: string): boolean {
+    return id.length !== ID_LENGTH || id.startsWith(this.#originOfIds());
+  }
+
+  #alike(timeoutMs: number): Map<string, Reservation> {
+    let alike = this.#byTimeout.get(timeoutMs);
+    if (alike === undefined) {
+      alike = new Map();
+      this.#byTimeout.set(timeoutMs, alike);
+    }
+    return alike;
+  }
+
+  #take(id: string): readonly Part[] {
+    const taken: Part[] = [];
     for (const [timeoutMs, alike] of this.#byTimeout) {
       const found = alike.get(id);
       if (found === undefined) continue;
-      this.#remove(timeoutMs, alike, id);
-      return found;
+      this.#remove(timeoutMs, alike, id, found);
+      taken.push(...found.parts);
     }
-    return undefined;
+    return taken;
   }
 
-  #remove(timeoutMs: number, alike: Map<string, Reservation>, id: string): void {
+  #remove(
+    timeoutMs: number,
+    alike: Map<string, Reservation>,
+    id: string,
+    { parts }: Reservation,
+  ): void {
     alike.delete(id);
     if (alike.size === 0) this.#byTimeout.delete(timeoutMs);
-    this.#count--;
+    for (const { limiter } of parts) this.#places.giveBack(limiter.component.policyName);
   }
 
   #ringAt(until: number): void {
@@ -137,7 +197,7 @@ export class Reservations {
           break;
         }
         left--;
-        this.#remove(timeoutMs, alike, id);
+        this.#remove(timeoutMs, alike, id, reservation);
         this.#end(reservation);
       }
     }

@@ -3,7 +3,14 @@
 // request, by which the agent that made the decision finds it.
 
 import { Fault } from "#base/fault.ts";
-import { type FlowEnd, Pending, type SlotRef, type SlotReturn } from "#flow/flow.ts";
+import {
+  type FlowEnd,
+  Pending,
+  SETTLEMENTS,
+  type Settlement,
+  type SlotRef,
+  type SlotReturn,
+} from "#flow/flow.ts";
 import { MAX_LABEL_NUMBER } from "#flow/label.ts";
 import type { HttpLogEntry } from "#wire/access-log/entry.ts";
 import type { Unread } from "#wire/access-log/message.ts";
@@ -55,10 +62,10 @@ export class FinishedFlows implements MetricSource {
   readonly #unreported: Pick<UnreportedFlows, "reported" | "take">;
   readonly #records = new Map<Result, number>();
   readonly #workloads: WorkloadLatencies | undefined;
-  readonly #settle: ((end: FlowEnd) => boolean) | undefined;
+  readonly #settle: (end: FlowEnd) => Settlement;
   readonly #entry = new LoggedEntry();
   readonly #slots = { returned: 0, unknown: 0 };
-  readonly #settlements = { settled: 0, unknown: 0 };
+  readonly #settlements: Record<Settlement, number> = { settled: 0, unknown: 0, elsewhere: 0 };
   #badNumbers = 0;
 
   /** `workloads` learns how long the service needed, and `settle` what the flow cost. */
@@ -67,7 +74,7 @@ export class FinishedFlows implements MetricSource {
     end: EndOfFlow,
     unreported: Pick<UnreportedFlows, "reported" | "take">,
     workloads?: WorkloadLatencies,
-    settle?: (end: FlowEnd) => boolean,
+    settle: (end: FlowEnd) => Settlement = () => "unknown",
   ) {
     this.#workloads = workloads;
     this.#settle = settle;
@@ -149,7 +156,7 @@ export class FinishedFlows implements MetricSource {
     if (!known && report.has(COST)) bad();
     const status = Number(report.statusCode) || 0;
     const end = { reservationId, cost: known ? cost : undefined, status };
-    this.#settlements[this.#settle?.(end) ? "settled" : "unknown"]++;
+    this.#settlements[this.#settle(end)]++;
   }
 
   #return(slots: readonly SlotRef[]): void {
@@ -169,8 +176,10 @@ export class FinishedFlows implements MetricSource {
     }
     for (const [result, count] of Object.entries(this.#slots))
       if (count > 0) to.number("sluice_reported_slots_total", [result], count);
-    for (const [result, count] of Object.entries(this.#settlements))
+    for (const result of SETTLEMENTS) {
+      const count = this.#settlements[result];
       if (count > 0) to.number("sluice_reported_settlements_total", [result], count);
+    }
     if (this.#badNumbers > 0) to.number("sluice_bad_measurements_total", [], this.#badNumbers);
   }
 }

@@ -9,6 +9,8 @@ import {
   RejectReason,
   SHED_CAUSES,
   type ShedCause,
+  SETTLEMENTS,
+  type Settlement,
   type Verdict,
 } from "#flow/flow.ts";
 import {
@@ -133,6 +135,7 @@ export class FlowMetrics implements Observer, MetricSource {
   /** Gauges of components that have no series yet. */
   readonly #early: { component: Component; show: (row: ComponentRow) => void }[] = [];
   readonly #anomalies = new Map<Anomaly, number>();
+  readonly #settlements: Record<Settlement, number> = { settled: 0, unknown: 0, elsewhere: 0 };
   #found = 0;
   #missed = 0;
 
@@ -175,8 +178,9 @@ export class FlowMetrics implements Observer, MetricSource {
     return row;
   }
 
-  ended(controlPoint: string): void {
+  ended(controlPoint: string, settlement?: Settlement): void {
     this.#controlPoint(controlPoint).ended++;
+    if (settlement !== undefined) this.#settlements[settlement]++;
   }
 
   lookedUp(found: boolean): void {
@@ -295,6 +299,10 @@ export class FlowMetrics implements Observer, MetricSource {
       const { policyName, policyHash, classifierIndex } = name;
       if (count > 0)
         to.number("classifier_counter_total", [policyName, policyHash, classifierIndex], count);
+    }
+    for (const result of SETTLEMENTS) {
+      const count = this.#settlements[result];
+      if (count > 0) to.number("sluice_flow_end_settlements_total", [result], count);
     }
     for (const kind of ANOMALIES) {
       const count = this.#anomalies.get(kind);

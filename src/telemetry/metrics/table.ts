@@ -98,7 +98,7 @@ const CHECK_METRICS = {
     type: "counter",
     labels: [...COMPONENT, "result"],
     about:
-      "Flows whose cost a limiter settled: at their true cost (`committed`), free by their HTTP status (`refunded`), or because nobody reported their end (`unsettled`, `unsettled_refunded`).",
+      "Flows whose cost a limiter settled: at their true cost (`committed`), free by their HTTP status (`refunded`), because nobody reported their end (`unsettled`, `unsettled_refunded`), or at their estimate from the start, because their policy has too many flows to settle (`no_room`).",
   },
   sluice_settled_tokens_total: {
     type: "counter",

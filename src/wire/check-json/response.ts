@@ -346,7 +346,7 @@ function answerJson({ missed, error }: CacheAnswer): string {
 }
 
 /** FlowEndResponse. */
-export function flowEndJson({ slots, settled }: FlowEndReply): string {
+export function flowEndJson({ slots, settlement }: FlowEndReply): string {
   const items = slots.map(({ ref, returned, error }) => {
     const of =
       `{"policy_name":${text(ref.policyName)},"policy_hash":${text(ref.policyHash)},` +
@@ -354,6 +354,8 @@ export function flowEndJson({ slots, settled }: FlowEndReply): string {
       `"request_id":${text(ref.requestId)},"tokens":${doubleJson(ref.tokens)}}`;
     return `{"inflight_request_ref":${of},"returned":${returned},"error":${text(error)}}`;
   });
-  const settlement = settled === undefined ? "" : `,"settled":${settled}`;
-  return `{"token_return_statuses":[${items.join(",")}]${settlement}}`;
+  const why =
+    settlement && settlement.error !== "" ? `,"settlement_error":${text(settlement.error)}` : "";
+  const settled = settlement && `,"settled":${settlement.settled}${why}`;
+  return `{"token_return_statuses":[${items.join(",")}]${settled ?? ""}}`;
 }

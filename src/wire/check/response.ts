@@ -113,8 +113,9 @@ const EXPECT_END = 16 << 3;
 /** Number of Sluice's own field `reservation_id` of CheckResponse. */
 export const RESERVATION_ID = 2000;
 const RESERVATION_ID_TAG = (RESERVATION_ID << 3) | 2;
-/** Sluice's own field `settled` of FlowEndResponse. */
+/** Sluice's own fields `settled` and `settlement_error` of FlowEndResponse. */
 const SETTLED = 2000 << 3;
+const SETTLEMENT_ERROR = (2001 << 3) | 2;
 
 /** Sluice's own field `unreadable` of ClassifierInfo. */
 const UNREADABLE = (2000 << 3) | 2;
@@ -208,11 +209,11 @@ export class CheckResponseWriter {
 /** The results of the end of a flow. */
 export interface FlowEndReply {
   readonly slots: readonly ReturnStatus[];
-  /** Whether the call settled a reservation; undefined where it has neither one nor a cost. */
-  readonly settled: boolean | undefined;
+  /** Whether the call settled a reservation, and why not; undefined where it has neither one nor a cost. */
+  readonly settlement: { readonly settled: boolean; readonly error: string } | undefined;
 }
 
-export function writeFlowEndResponse({ slots, settled }: FlowEndReply): Buffer {
+export function writeFlowEndResponse({ slots, settlement }: FlowEndReply): Buffer {
   const out = new ProtoWriter();
   for (const status of slots) {
     const start = out.open(0x0a);
@@ -221,9 +222,10 @@ export function writeFlowEndResponse({ slots, settled }: FlowEndReply): Buffer {
     out.textField(0x1a, status.error);
     out.close(start);
   }
-  if (settled !== undefined) {
+  if (settlement !== undefined) {
     out.tag(SETTLED);
-    out.uint32(Number(settled));
+    out.uint32(Number(settlement.settled));
+    out.textField(SETTLEMENT_ERROR, settlement.error);
   }
   return out.copy();
 }

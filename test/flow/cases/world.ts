@@ -129,7 +129,8 @@ export class World {
     if (returns instanceof Pending) throw new Error("counts in process are never awaited");
     const slots = returns.filter(({ returned }) => returned).length;
     const settled =
-      reservationId !== "" && this.#controller.settle({ reservationId, cost, status });
+      reservationId !== "" &&
+      this.#controller.settle({ reservationId, cost, status }) === "settled";
     return { slots, settled };
   }
 

@@ -30,8 +30,42 @@ function settlement(over: Partial<SettlementRule> = {}): SettlementRule {
   return { timeoutMs: 10_000, unsettled: "keep", refundStatuses: [], ...over };
 }
 
+/** Room for so many estimates, and flows of one token of these policies. */
+function reservationsOf(most: number) {
+  const clock = fakeClock();
+  const seen: string[] = [];
+  const observer = {
+    ...NO_OBSERVER,
+    anomaly: (what: string) => void seen.push(what),
+    settled: ({ policyName }: { policyName: string }, how: string, difference: number) =>
+      void seen.push(`${policyName} ${how} ${difference}`),
+  };
+  const reservations = new Reservations({ clock, chance: seededChance(1), observer }, most);
+  return {
+    clock,
+    seen,
+    reservations,
+    open(...policies: readonly string[]): string {
+      const limiters = policies.map((policyName) => ({
+        component: componentOf({ policyName }),
+        settlement: settlement(),
+        settle() {},
+      }));
+      const decisions = limiters.map(({ component }) =>
+        decisionOf(component, { grantId: "", detail: { ...NO_DETAIL, consumed: 1 } }),
+      );
+      const known = limiters.map((limiter) => [limiter.component, limiter] as const);
+      return reservations.open(decisions, new Map(known) as never);
+    },
+  };
+}
+
 /** An agent with these limiters, which never fill by themselves unless their numbers say so. */
 function agentWith(...limiters: readonly [LimiterRule, LimiterNumbers][]) {
+  return agentFrom(1, ...limiters);
+}
+
+function agentFrom(seed: number, ...limiters: readonly [LimiterRule, LimiterNumbers][]) {
   const clock = fakeClock();
   const anomalies: string[] = [];
   const settled: [string, string, number][] = [];
@@ -41,7 +75,7 @@ function agentWith(...limiters: readonly [LimiterRule, LimiterNumbers][]) {
     settled: ({ componentId }: { componentId: string }, how: string, difference: number) =>
       void settled.push([componentId, how, difference]),
   };
-  const context = { clock, chance: seededChance(1), observer, maxKeys: 100 };
+  const context = { clock, chance: seededChance(seed), observer, maxKeys: 100 };
   const book = new Rulebook("default", context);
   const rules = new Map<string, LimiterRule>();
   const numbers = new Map<string, LimiterNumbers>();
@@ -71,7 +105,8 @@ function agentWith(...limiters: readonly [LimiterRule, LimiterNumbers][]) {
       return decision.detail.remaining;
     },
     end(verdict: Verdict, cost?: number, status = 200): boolean {
-      return controller.settle({ reservationId: verdict.reservationId, cost, status });
+      const { reservationId } = verdict;
+      return controller.settle({ reservationId, cost, status }) === "settled";
     },
   };
 }
@@ -123,7 +158,8 @@ describe("settlement", () => {
     assert.equal(agent.end(late, 0), false);
     assert.equal(agent.left(), 60);
     assert.deepEqual(agent.settled.at(-1), ["root.0", "unsettled", 0]);
-    assert.equal(agent.controller.settle({ reservationId: "", cost: 1, status: 0 }), false);
+    const unnamed = { reservationId: "", cost: 1, status: 0 };
+    assert.equal(agent.controller.settle(unnamed), "unknown");
   });
 
   it("refunds by status class and by status, and nothing else", () => {
@@ -250,20 +286,83 @@ describe("settlement", () => {
     assert.equal(agent.left(), 100);
   });
 
-  it("is bounded: further flows cost what they took, which is counted", () => {
-    const agent = agentWith([
-      rateRule({ ...COSTLY, settlement: settlement() }),
-      rate(1_000_000, 0),
-    ]);
-    const flows = Array.from({ length: 50_000 }, () => agent.check());
-    assert.equal(agent.controller.reservations, 50_000);
-    const one = agent.check();
-    assert.equal(one.accepted, true);
-    assert.equal(one.reservationId, "");
-    assert.deepEqual(agent.anomalies, ["reservations_full"]);
-    assert.equal(new Set(flows.map(({ reservationId }) => reservationId)).size, 50_000);
-    agent.clock.advance(10_000);
+  it("gives each limiter of a flow the time of its own policy", () => {
+    const quick = settlement({ timeoutMs: 1_000, unsettled: "refund" });
+    const agent = agentWith(
+      [rateRule({ ...COSTLY, settlement: quick }), NEVER_FILLED],
+      [rateRule({ ...COSTLY, settlement: settlement({ timeoutMs: 5_000 }) }), NEVER_FILLED],
+    );
+    const flow = agent.check({ cost: "30" });
+    assert.equal(agent.controller.reservations, 2);
+    agent.clock.advance(1_000);
+    assert.deepEqual(agent.settled, [["root.0", "unsettled_refunded", -30]]);
+    assert.equal(agent.controller.reservations, 1);
+    agent.clock.advance(3_999);
+    assert.equal(agent.end(flow, 10), true);
+    assert.deepEqual(agent.settled.slice(1), [["root.1", "committed", -20]]);
+    assert.equal(agent.end(flow, 10), false);
     assert.equal(agent.controller.reservations, 0);
+    const both = agent.check({ cost: "8" });
+    assert.equal(agent.end(both, 3), true);
+    assert.deepEqual(agent.settled.slice(2), [
+      ["root.0", "committed", -5],
+      ["root.1", "committed", -5],
+    ]);
+  });
+
+  it("knows ids that another agent has made from those that it does not know any more", () => {
+    const agents = [1, 2].map((seed) => {
+      const limiter: [LimiterRule, LimiterNumbers] = [
+        rateRule({ ...COSTLY, settlement: settlement() }),
+        NEVER_FILLED,
+      ];
+      return agentFrom(seed, limiter);
+    });
+    const [one, other] = agents;
+    assert.ok(one !== undefined && other !== undefined);
+    const { reservationId } = one.check({ cost: "30" });
+    const end = { reservationId, cost: 10, status: 200 };
+    assert.equal(other.controller.settle(end), "elsewhere");
+    // It has made some itself by then, or none.
+    other.check();
+    assert.equal(other.controller.settle(end), "elsewhere");
+    assert.equal(one.left(), 70);
+    assert.equal(one.controller.settle(end), "settled");
+    assert.equal(one.controller.settle(end), "unknown");
+    assert.equal(one.controller.settle({ ...end, reservationId: "made up" }), "unknown");
+  });
+
+  it("is bounded: further flows cost what they took, which is counted", () => {
+    const all = reservationsOf(8);
+    const ids = Array.from({ length: 5 }, () => all.open("a"));
+    assert.deepEqual(ids.map(Boolean), [true, true, true, true, false]);
+    assert.deepEqual(all.seen, ["a no_room 0", "reservations_full"]);
+    assert.equal(all.reservations.count, 4);
+    assert.equal(new Set(ids).size, 5);
+    all.clock.advance(10_000);
+    assert.equal(all.reservations.count, 0);
+    assert.ok(all.open("a") !== "");
+  });
+
+  it("keeps room for other policies where one has too many flows to settle", () => {
+    const all = reservationsOf(12);
+    const flood = () => {
+      let taken = 0;
+      while (all.open("a") !== "") taken++;
+      return taken;
+    };
+    assert.equal(flood(), 6);
+    const ids = Array.from({ length: 3 }, () => all.open("b"));
+    assert.ok(ids.every((id) => id !== ""));
+    // Room of its own that ends goes to whoever has less.
+    assert.equal(flood(), 0);
+    for (const id of ids) all.reservations.settle({ reservationId: id, cost: 1, status: 0 });
+    assert.equal(all.reservations.count, 6);
+    assert.ok(all.open("c") !== "");
+    // A flow of both is settled where there is room.
+    all.seen.length = 0;
+    assert.ok(all.open("a", "b") !== "");
+    assert.deepEqual(all.seen, ["a no_room 0", "reservations_full"]);
   });
 
   it("ends a thousand reservations in one turn, and the others in the next ones", () => {

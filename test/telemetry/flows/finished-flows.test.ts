@@ -223,7 +223,7 @@ test("estimates of a flow that nobody else ends are settled, at its cost and by 
   const unreported = new UnreportedFlows();
   const settle = (end: object) => {
     settled.push(end);
-    return true;
+    return "settled" as const;
   };
   const log = new FinishedFlows(new FluxMeters(), () => [], unreported, undefined, settle);
   const metrics = new Metrics(PLAIN);

@@ -56,7 +56,10 @@ test("a record without a decision finds the reservation of its request", () => {
     () => [],
     unreported,
     undefined,
-    (end) => settled.push(end) > 0,
+    (end) => {
+      settled.push(end);
+      return "settled";
+    },
   );
   unreported.decided(flow("a"), aVerdict({ reservationId: "id" }));
   const attributes = { "aperture.source": "envoy", "x-request-id": "a", "http.status_code": "200" };

@@ -79,6 +79,9 @@ function everything(): Metrics {
       to.number("sluice_reservations", [], 1);
       to.number("sluice_shed_share", [], 0);
       to.number("sluice_checks_in_progress", [], 0);
+      to.number("sluice_access_log_streams", [], 1);
+      to.number("sluice_access_log_streams_refused_total", ["x"], 1);
+      to.number("sluice_flow_end_settlements_total", ["x"], 1);
       to.number("sluice_injector_unread_namespaces_total", [], 1);
       to.number("sluice_discovery_lookups_total", ["x"], 1);
       to.number("sluice_scaled_objects", ["x"], 1);

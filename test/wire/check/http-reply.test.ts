@@ -172,10 +172,11 @@ function checkHttpOf(given: HttpAnswer) {
   };
 }
 
-function flowEndOf({ slots, settled }: FlowEndReply) {
+function flowEndOf({ slots, settlement }: FlowEndReply) {
   return {
     tokenReturnStatuses: slots.map(({ ref, ...rest }) => ({ inflightRequestRef: ref, ...rest })),
-    ...(settled === undefined ? {} : { settled }),
+    ...(settlement && { settled: settlement.settled }),
+    ...(settlement?.error && { settlementError: settlement.error }),
   };
 }
 

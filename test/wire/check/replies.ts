@@ -138,5 +138,9 @@ const statuses: fc.Arbitrary<ReturnStatus[]> = fc.array(
 
 export const flowEnds: fc.Arbitrary<FlowEndReply> = fc.record({
   slots: statuses,
-  settled: fc.constantFrom(undefined, true, false),
+  settlement: fc.constantFrom(
+    undefined,
+    { settled: true, error: "" },
+    { settled: false, error: "elsewhere" },
+  ),
 });

@@ -28,6 +28,17 @@ export const FINISHED_FLOW_METRICS = {
     about:
       "Records of finished flows, from access logs of proxies and spans of SDKs: `taken`, or not used because of an `unknown_source`, `no_decision`, a `bad_decision` or, without a decision, an `unknown_request`. Of Envoy's gRPC access log also `unfinished` (logged before the end of the request), `tcp` (of a TCP proxy), `malformed`, and `too_many` (the rest of a message with more than 10 000 entries).",
   },
+  sluice_access_log_streams: {
+    type: "gauge",
+    labels: [],
+    about: "Open streams of Envoy's gRPC access log.",
+  },
+  sluice_access_log_streams_refused_total: {
+    type: "counter",
+    labels: ["reason"],
+    about:
+      "Streams of Envoy's gRPC access log that were refused: 2 000 are open (`all`), or their `client` has as many open as are free. What such an Envoy reports is lost.",
+  },
   sluice_reported_slots_total: {
     type: "counter",
     labels: ["result"],
@@ -38,13 +49,19 @@ export const FINISHED_FLOW_METRICS = {
     type: "gauge",
     labels: [],
     about:
-      "Flows whose estimates are to be settled when they end. At most 50 000; further flows are charged their estimates.",
+      'Estimates that are to be settled when their flows end: at most 100 000, of which one policy has at most half. Further flows are charged their estimates, which `sluice_settlements_total{result="no_room"}` counts.',
   },
   sluice_reported_settlements_total: {
     type: "counter",
     labels: ["result"],
     about:
-      "Estimates whose flows were reported as finished: `settled`, or `unknown`: they had been settled before, were reported too late, or belong to another agent or one that has restarted.",
+      "Estimates whose flows were reported as finished: `settled`; `unknown`, because they had been settled before or were reported too late; or `elsewhere`: they belong to another agent, or to this one before it restarted.",
+  },
+  sluice_flow_end_settlements_total: {
+    type: "counter",
+    labels: ["result"],
+    about:
+      "FlowEnd calls with a reservation or a cost: `settled`; `unknown`, because the flow reserved nothing, had been settled before or ended too late; or `elsewhere`: another agent checked the flow, or this one before it restarted.",
   },
   sluice_flows_forgotten_total: {
     type: "counter",
