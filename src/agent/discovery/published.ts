@@ -3,9 +3,10 @@
 
 import { isIP } from "node:net";
 import { within } from "#base/async/wait.ts";
-import type { Fault } from "#base/fault.ts";
+import { Fault } from "#base/fault.ts";
 import type { Entity } from "#base/net/entity.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
+import { cutText } from "#base/text/cut.ts";
 import { followStore } from "#fleet/follow-store.ts";
 import type { SluiceProcess } from "#process/process.ts";
 import type { Batch } from "#store/store.ts";
@@ -127,11 +128,28 @@ function textOf(services: readonly string[]): string {
   return `this pod belongs to ${first}${others}`;
 }
 
-/** The addresses of this pod, as the downward API names them, in canonical form. */
+/**
+ * The addresses of this pod, as the downward API names them, in canonical form.
+ * @throws Fault INVALID_ARGUMENT for anything else: the pod would be without the services at that address
+ */
 function addressesOf(env: SluiceProcess["env"]): readonly string[] {
-  const texts = `${env["POD_IPS"] ?? ""},${env["POD_IP"] ?? ""}`.split(",");
-  const found = texts.map((text) => canonicalAddress(text.trim()));
-  return [...new Set(found.filter((text) => isIP(text) !== 0))].slice(0, MAX_OWN);
+  const found = ["POD_IPS", "POD_IP"].flatMap((name) => addressesIn(name, env[name] ?? ""));
+  return [...new Set(found)].slice(0, MAX_OWN);
+}
+
+/** Kubernetes separates them by commas, and leaves the value empty before the pod has an address. */
+function addressesIn(name: string, value: string): readonly string[] {
+  const texts = value.split(",").map((text) => text.trim());
+  return texts.flatMap((text) => {
+    if (text === "") return [];
+    const address = canonicalAddress(text);
+    if (isIP(address) !== 0) return [address];
+    const got = JSON.stringify(cutText(text));
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      `${name}: wanted IP addresses separated by commas, got ${got}`,
+    );
+  });
 }
 
 /** An entity with several addresses is shown with the first. */

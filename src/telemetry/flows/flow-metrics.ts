@@ -25,8 +25,8 @@ import {
 } from "#flow/observer.ts";
 import type { LoggedWorkload } from "#wire/check/logged-decision.ts";
 import { LIMITER_COUNTERS, type MetricSink, type MetricSource } from "../metrics/table.ts";
-import { SettlementCounts } from "./settlement-counts.ts";
-import { WorkloadCounts } from "./workload-counts.ts";
+import { SettlementCounts } from "./counts/settlement-counts.ts";
+import { WorkloadCounts } from "./counts/workload-counts.ts";
 
 /** `agent_group` is the configured `agent_info.agent_group`; `most_control_points` get series of their own. */
 interface FlowMetricsSettings {

@@ -1,7 +1,7 @@
 // One HTTP request in Envoy's gRPC access log (envoy.data.accesslog.v3.HTTPAccessLogEntry): those parts that matter after
 // the request has ended. One object is reused for all entries of a stream; strings are made when they are asked for.
 
-import { findMapEntry } from "../protobuf/map-entry.ts";
+import { findMapEntry, readTextEntry } from "../protobuf/map-entry.ts";
 import {
   asBuffer,
   BYTES,
@@ -39,15 +39,23 @@ const MAX_TAGS = 1_000;
 const MS_PER_SECOND = 1e3;
 const NS_PER_MS = 1e6;
 
+class Tags {
+  readonly texts = new Map<string, string>();
+
+  add(name: string, text: string): void {
+    this.texts.set(name, text);
+    if (this.texts.size > MAX_TAGS) throw malformed();
+  }
+}
+
 export class HttpLogEntry {
   #bytes: Buffer = Buffer.alloc(0);
   /** In ms by field; NaN where there is none. */
   readonly #times = new Float64Array(TIME_FIELDS).fill(Number.NaN);
   readonly #decision = new ByteSpan();
-  readonly #requestId = new ByteSpan();
   readonly #struct = new ByteSpan();
   readonly #value = new ByteSpan();
-  #tags: Map<string, string> | undefined;
+  #tags: Tags | undefined;
   /** False for a report from before the end of the request, or about one attempt to reach the service. */
   isFinal = true;
   /** Milliseconds that the check took; undefined where there was none. */
@@ -64,10 +72,6 @@ export class HttpLogEntry {
     return start === end ? "" : this.#bytes.toString("latin1", start, end);
   }
 
-  get requestId(): string {
-    return this.#requestId.text(this.#bytes);
-  }
-
   /** In ms since the request began; undefined where this did not happen. */
   time(field: TimeField): number | undefined {
     const ms = this.#times[field];
@@ -76,7 +80,7 @@ export class HttpLogEntry {
 
   /** The text of a custom tag. */
   tag(name: string): string | undefined {
-    return this.#tags?.get(name);
+    return this.#tags?.texts.get(name);
   }
 
   /**
@@ -99,7 +103,6 @@ export class HttpLogEntry {
     this.#bytes = asBuffer(bytes);
     this.#times.fill(Number.NaN);
     this.#decision.clear();
-    this.#requestId.clear();
     this.#tags = undefined;
     this.isFinal = true;
     this.checkMs = undefined;
@@ -115,8 +118,10 @@ export class HttpLogEntry {
       if (wire === BYTES && TIMES.has(field))
         this.#times[field] = durationMs(reader, reader.sub(end));
       else if (field === 17 && wire === BYTES) this.#readMetadata(reader, reader.sub(end));
-      else if (field === 22 && wire === BYTES) this.#readTag(reader, reader.sub(end));
-      else if (field === 27 && wire === VARINT) {
+      else if (field === 22 && wire === BYTES) {
+        this.#tags ??= new Tags();
+        readTextEntry(reader, reader.sub(end), this.#tags);
+      } else if (field === 27 && wire === VARINT) {
         if (reader.bool(end)) this.isFinal = false;
       } else if (field === 33 && wire === VARINT) {
         if (!FINAL_TYPES.has(reader.uint32(end))) this.isFinal = false;
@@ -150,25 +155,10 @@ export class HttpLogEntry {
     }
   }
 
-  #readTag(reader: ProtoReader, end: number): void {
-    let key = "";
-    let value = "";
-    while (reader.at < end) {
-      const field = reader.tag(end);
-      if (field === 1 && reader.wire === BYTES) key = reader.text(end);
-      else if (field === 2 && reader.wire === BYTES) value = reader.text(end);
-      else reader.skip(field, end);
-    }
-    this.#tags ??= new Map();
-    this.#tags.set(key, value);
-    if (this.#tags.size > MAX_TAGS) throw malformed();
-  }
-
   #readRequest(reader: ProtoReader, end: number): void {
     while (reader.at < end) {
       const field = reader.tag(end);
-      if (field === 9 && reader.wire === BYTES) reader.span(end, this.#requestId);
-      else if (field === 12 && reader.wire === VARINT) this.requestBytes = reader.int64Number(end);
+      if (field === 12 && reader.wire === VARINT) this.requestBytes = reader.int64Number(end);
       else reader.skip(field, end);
     }
   }

@@ -4,6 +4,7 @@
 import { Fault } from "#base/fault.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import { viewOf } from "../protobuf/base64.ts";
+import { readTextEntry } from "../protobuf/map-entry.ts";
 import { BYTES, FIXED64, ProtoReader, VARINT } from "../protobuf/reader.ts";
 import { hasControl, isInvalidPathText, isInvalidText } from "./bytes.ts";
 import {
@@ -320,7 +321,7 @@ export function readCheckRequest(message: Uint8Array, maxLabels?: number): Check
     const { wire } = reader;
     if (field === 1 && wire === BYTES) controlPoint = reader.text(end);
     else if (field === 2 && wire === BYTES) {
-      readPair(reader, reader.sub(end), labels);
+      readTextEntry(reader, reader.sub(end), labels);
     } else if (field === 3 && wire === VARINT) rampMode = reader.bool(end);
     else if (field === 4 && wire === BYTES) {
       cacheLookup ??= { resultKey: "", globalKeys: [] };
@@ -330,19 +331,6 @@ export function readCheckRequest(message: Uint8Array, maxLabels?: number): Check
   }
   const { values, refusal } = labels;
   return { controlPoint, labels: values, refusal, rampMode, expectEnd, cacheLookup };
-}
-
-/** One entry of a map from string to string. */
-function readPair(reader: ProtoReader, end: number, into: ClaimedLabels): void {
-  let key = "";
-  let value = "";
-  while (reader.at < end) {
-    const field = reader.tag(end);
-    if (field === 1 && reader.wire === BYTES) key = reader.text(end);
-    else if (field === 2 && reader.wire === BYTES) value = reader.text(end);
-    else reader.skip(field, end);
-  }
-  into.add(key, value);
 }
 
 /** A CacheLookup while it is read: the field may be repeated, and its parts are merged. */

@@ -188,3 +188,15 @@ test("a value that cannot be read changes nothing", async (t) => {
     return (await checked(address, "192.0.2.1", OWN)).destination === "shop.a.svc";
   });
 });
+
+test("an address of the pod that is none refuses the start, and is named with its variable", async (t) => {
+  for (const [env, got] of [
+    [{ POD_IPS: `${OWN}, 10.0.0.300` }, /^POD_IPS: wanted IP addresses .* got "10\.0\.0\.300"$/],
+    [{ POD_IP: "web-1" }, /^POD_IP: wanted IP addresses separated by commas, got "web-1"$/],
+  ] as const)
+    await assert.rejects(sidecar(t, memoryStore(), env), {
+      code: "INVALID_ARGUMENT",
+      message: got,
+    });
+  await sidecar(t, memoryStore(), { POD_IPS: `${OWN},`, POD_IP: "" });
+});

@@ -13,7 +13,6 @@ import {
 
 const shown = (entry: HttpLogEntry) => ({
   decision: entry.decision,
-  requestId: entry.requestId,
   isFinal: entry.isFinal,
   checkMs: entry.checkMs,
   statusCode: entry.statusCode,
@@ -37,7 +36,6 @@ const NOBODY = { entry() {}, unread() {} };
 
 const WHOLE = {
   decision: "CgZh",
-  requestId: "id-1",
   isFinal: true,
   checkMs: 2,
   statusCode: 200,
@@ -48,7 +46,6 @@ const WHOLE = {
 };
 const NONE = {
   decision: "",
-  requestId: "",
   isFinal: true,
   checkMs: undefined,
   statusCode: undefined,

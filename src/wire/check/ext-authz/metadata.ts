@@ -1,6 +1,7 @@
 // Reads values of a proxy's dynamic metadata (envoy.config.core.v3.Metadata, whose values are google.protobuf.Struct)
 // in place. Only what a rule asks for is decoded.
 
+import { MapEntry, nextMapEntry } from "../../protobuf/map-entry.ts";
 import { BYTES, FIXED64, malformed, ProtoReader, VARINT } from "../../protobuf/reader.ts";
 
 /** Maximum nesting of a value; protobuf libraries have limits of the same order. */
@@ -51,48 +52,20 @@ function findEntry(
   end: number,
   names: string,
 ): Found | undefined {
+  const entry = new MapEntry();
   let found: Found | undefined;
   let longest = 0;
-  eachEntry(reader, start, end, (key, at, stop) => {
-    if (key.length < longest || !names.startsWith(key)) return;
-    const whole = key.length === names.length;
-    if (!whole && names[key.length] !== ".") return;
-    longest = key.length;
-    found = { at, stop, rest: whole ? undefined : names.slice(key.length + 1) };
-  });
-  return found;
-}
-
-/** Visits the entries {key 1, value 2} of a map that is field 1 of a message. An absent value is an empty message. */
-function eachEntry(
-  reader: ProtoReader,
-  start: number,
-  end: number,
-  visit: (key: string, at: number, stop: number) => void,
-): void {
   reader.at = start;
-  while (reader.at < end) {
-    const field = reader.tag(end);
-    if (field !== 1 || reader.wire !== BYTES) {
-      reader.skip(field, end);
-      continue;
-    }
-    const entryEnd = reader.sub(end);
-    let key = "";
-    let at = entryEnd;
-    let stop = entryEnd;
-    while (reader.at < entryEnd) {
-      const inner = reader.tag(entryEnd);
-      if (inner === 1 && reader.wire === BYTES) key = reader.text(entryEnd);
-      else if (inner === 2 && reader.wire === BYTES) {
-        stop = reader.sub(entryEnd);
-        at = reader.at;
-        reader.at = stop;
-      } else reader.skip(inner, entryEnd);
-    }
-    visit(key, at, stop);
-    reader.at = entryEnd;
+  while (nextMapEntry(reader, end, entry)) {
+    const key = entry.key.text(reader.bytes);
+    if (key.length < longest || !names.startsWith(key)) continue;
+    const whole = key.length === names.length;
+    if (!whole && names[key.length] !== ".") continue;
+    longest = key.length;
+    const { start: at, end: stop } = entry.value;
+    found = { at, stop, rest: whole ? undefined : names.slice(key.length + 1) };
   }
+  return found;
 }
 
 /** The Struct that a Value holds, if it holds one. */
@@ -117,9 +90,14 @@ type Plain = string | number | boolean | null | Plain[] | { [key: string]: Plain
 
 function readStruct(reader: ProtoReader, start: number, end: number, depth: number): Plain {
   const struct: { [key: string]: Plain } = Object.create(null);
-  eachEntry(reader, start, end, (key, at, stop) => {
-    struct[key] = readValue(reader, at, stop, depth);
-  });
+  const entry = new MapEntry();
+  reader.at = start;
+  while (nextMapEntry(reader, end, entry)) {
+    const next = reader.at;
+    const { key, value } = entry;
+    struct[key.text(reader.bytes)] = readValue(reader, value.start, value.end, depth);
+    reader.at = next;
+  }
   return struct;
 }
 

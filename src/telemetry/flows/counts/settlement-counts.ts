@@ -1,7 +1,7 @@
 // Counts of the settled estimates of one limiter, and the tokens by which they were wrong.
 
 import { SETTLED, type Settled } from "#flow/observer.ts";
-import type { MetricSink } from "../metrics/table.ts";
+import type { MetricSink } from "../../metrics/table.ts";
 
 export class SettlementCounts {
   readonly #results = new Map<Settled, number>();

@@ -3,7 +3,7 @@
 
 import type { Decision } from "#flow/flow.ts";
 import type { ScheduledFlow } from "#flow/observer.ts";
-import type { MetricSink, Summary } from "../metrics/table.ts";
+import type { MetricSink, Summary } from "../../metrics/table.ts";
 
 /** Further workloads are counted together. */
 const MAX_WORKLOADS = 100;
