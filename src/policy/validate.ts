@@ -59,6 +59,9 @@ class Validator {
     for (const [name, field] of Object.entries(message.fields)) {
       const entry = tree.entries.find(({ key }) => key === name);
       if (entry === undefined || entry.value.kind === "null") {
+        if (field.switches && entry?.value.kind === "null" && entry.value.unwritten) {
+          this.#refuse(entry.value, [...path, name], "an object, {} for its defaults", "nothing");
+        }
         // Absent arms of a oneof are left out: a component has dozens, which would take a kilobyte of each policy.
         const byDefault = (field.setting && this.#defaults[field.setting]) ?? field.default;
         if (field.group === undefined || byDefault !== undefined) value[name] = byDefault;

@@ -275,8 +275,48 @@ describe("defaults", () => {
         /refund_statuses\[1\]: wanted a class of HTTP statuses such as 5xx, or a status such as 429, got/,
       );
     }
+    const both = said('["6xx", 503, "teapot"]');
+    for (const at of [0, 1, 2])
+      assert.match(both, new RegExp(`refund_statuses\\[${at}\\]: wanted`));
     const timeout = "parameters: {interval: 1s, settlement: {timeout: 0s}}";
     assert.match(lines(circuit(rateLimiter(CONSTANT_PORTS, timeout))).join(), /settlement.timeout/);
+  });
+  test("flows that take more tokens than the bucket of a quota scheduler holds are remarked upon", () => {
+    const remarks = (capacity: string, scheduler: string) => {
+      const ports = `in_ports: {bucket_capacity: ${capacity}, fill_amount: {constant_signal: {value: 1}}}`;
+      const parts = `${ports}, rate_limiter: {interval: 1s}, ${SELECTORS}, scheduler: {${scheduler}}`;
+      const { warnings } = compiled(circuit(`flow_control: {quota_scheduler: {${parts}}}`));
+      return warnings.map(({ path, text }) => `${path.split("quota_scheduler.")[1]}: ${text}`);
+    };
+    const ten = "{constant_signal: {value: 10}}";
+    const of = (tokens: number) =>
+      `{label_matcher: {match_labels: {a: b}}, parameters: {tokens: ${tokens}}}`;
+    assert.deepEqual(
+      remarks(
+        ten,
+        `workloads: [${of(10)}, ${of(11)}], default_workload_parameters: {tokens: 12.5}`,
+      ),
+      [
+        "scheduler.workloads[1].parameters.tokens: 11 tokens are more than the bucket_capacity of 10: such a flow never passes",
+        "scheduler.default_workload_parameters.tokens: 12.5 tokens are more than the bucket_capacity of 10: such a flow never passes",
+      ],
+    );
+    assert.deepEqual(remarks("{constant_signal: {value: 0}}", `workloads: [${of(5)}]`), []);
+    assert.deepEqual(remarks(ten, ""), []);
+  });
+  test("a part that switches something on needs a value where its key is written", () => {
+    const said = (parameters: string) =>
+      lines(
+        circuit(rateLimiter(CONSTANT_PORTS, `parameters: {interval: 1s, ${parameters}}`)),
+      ).join();
+    for (const nothing of ["settlement: ", "settlement"])
+      assert.match(
+        said(nothing),
+        /settlement: wanted an object, \{\} for its defaults, got nothing/,
+      );
+    // Documents of machines write what is absent as null.
+    for (const fine of ["settlement: {}", "settlement: null", "settlement: ~", "lazy_sync: "])
+      assert.equal(said(fine), "");
   });
   test("a status that does not tell of a refusal is remarked upon", () => {
     const texts = (status: string) =>

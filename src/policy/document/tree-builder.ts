@@ -104,7 +104,7 @@ export class TreeBuilder {
       entries.push({
         key,
         keyAt,
-        value: pair.value === null ? { kind: "null", at: keyAt } : value,
+        value: pair.value === null ? { kind: "null", at: keyAt, unwritten: true } : value,
       });
     }
     return entries;
@@ -123,7 +123,9 @@ export class TreeBuilder {
       this.#report.warn("unusual_value", at, path, `${source} is read as octal, ${octal}`);
       return { kind: "number", at, value: Number(octal), source: String(octal) };
     }
-    if (typeof value !== "string") return { kind: "null", at };
+    if (typeof value !== "string") {
+      return source === "" ? { kind: "null", at, unwritten: true } : { kind: "null", at };
+    }
     // An escape such as \ud800 alone has no UTF-8 form: agents would refuse the whole configuration that holds it.
     if (!value.isWellFormed()) {
       this.#report.refuse(at, path, "text in well-formed Unicode", quote(value));

@@ -25,7 +25,8 @@ export type Tree =
       readonly source: string;
     }
   | { readonly kind: "boolean"; readonly at: Position; readonly value: boolean }
-  | { readonly kind: "null"; readonly at: Position };
+  /** `unwritten`: there is a key and no value behind it, which is rarely meant as null. */
+  | { readonly kind: "null"; readonly at: Position; readonly unwritten?: true };
 
 export type Path = readonly (string | number)[];
 

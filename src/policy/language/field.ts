@@ -21,6 +21,8 @@ interface TextRules {
   readonly noSlash?: true;
   /** Must be an RE2 pattern. */
   readonly regex?: true;
+  /** The only forms allowed, and the words for them. */
+  readonly form?: { readonly pattern: RegExp; readonly wanted: string };
   /** Must be a valid label name for classifiers. */
   readonly labelName?: true;
 }
@@ -77,6 +79,8 @@ export interface Field<T> {
   readonly about?: string;
   /** Compiled and published for agents, although agents of this version do not act on it. */
   readonly published?: true;
+  /** Its presence switches something on, so a key without a value is a mistake. */
+  readonly switches?: true;
   /** The field names a label of flows whose value a limiter or scheduler uses. */
   readonly labelKey?: true;
   /** The field holds a key of the dynamic configuration, whose value has this form. */
@@ -243,6 +247,11 @@ export function labelKey<T>(field: Field<T>): Field<T> {
 /** Lets a setting of the compiler replace the default of a field. */
 export function configured<T>(setting: Setting, field: Field<T>): Field<T> {
   return { ...field, setting };
+}
+
+/** Marks a part whose presence switches something on. */
+export function switches<T>(field: Field<T>): Field<T> {
+  return { ...field, switches: true };
 }
 
 export function published<T>(field: Field<T>): Field<T> {

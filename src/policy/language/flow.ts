@@ -20,6 +20,7 @@ import {
   number,
   part,
   required,
+  switches,
   text,
   uint32,
   type ValueOf,
@@ -88,34 +89,25 @@ const limitByLabelKey = () =>
 
 const MINUTE = 60_000;
 
-const REFUND_STATUS = /^[1-5](?:xx|[0-9][0-9])$/;
+const REFUND_STATUS = {
+  pattern: /^[1-5](?:xx|[0-9][0-9])$/,
+  wanted: "a class of HTTP statuses such as 5xx, or a status such as 429",
+};
 
-const settlement = message(
-  "RateLimiter.Parameters.Settlement",
-  {
-    timeout: about(
-      "Longest time from the check to the end of a flow. Then `unsettled` applies, and the end changes nothing any more.",
-      durationOr(MINUTE, { positive: true }),
-    ),
-    unsettled: about(
-      "What becomes of the tokens of a flow whose end is not reported in time: `keep` leaves them spent, `refund` gives them back. Default: `keep`.",
-      choice(UNSETTLED_MODES),
-    ),
-    refund_statuses: about(
-      "HTTP statuses of flows that cost nothing in the end: a class such as `5xx`, or one status such as `429`.",
-      list(text()),
-    ),
-  },
-  {
-    check({ refund_statuses }, refuse): void {
-      for (const [at, status] of refund_statuses.entries()) {
-        if (REFUND_STATUS.test(status)) continue;
-        const wanted = "a class of HTTP statuses such as 5xx, or a status such as 429";
-        refuse(["refund_statuses", at], wanted, JSON.stringify(status));
-      }
-    },
-  },
-);
+const settlement = message("RateLimiter.Parameters.Settlement", {
+  timeout: about(
+    "Longest time from the check to the end of a flow. Then `unsettled` applies, and the end changes nothing any more.",
+    durationOr(MINUTE, { positive: true }),
+  ),
+  unsettled: about(
+    "What becomes of the tokens of a flow whose end is not reported in time: `keep` leaves them spent, `refund` gives them back. Default: `keep`.",
+    choice(UNSETTLED_MODES),
+  ),
+  refund_statuses: about(
+    "HTTP statuses of flows that cost nothing in the end: a class such as `5xx`, or one status such as `429`.",
+    list(text({ form: REFUND_STATUS })),
+  ),
+});
 
 export const rateLimiterParameters = message(
   "RateLimiter.Parameters",
@@ -146,7 +138,7 @@ export const rateLimiterParameters = message(
     on_failure: onKeyedFailure(),
     settlement: about(
       "Makes the tokens that a flow takes an estimate: when it ends, its true cost takes their place. [More](writing-policies.md#costs-that-are-known-at-the-end).",
-      part(settlement),
+      switches(part(settlement)),
     ),
   },
   needingKey(
@@ -229,7 +221,7 @@ export const concurrencyLimiterParameters = message(
     on_failure: onKeyedFailure(),
     adaptive: about(
       "Lets each limit find its own value from the time that flows take from their check to their end. [More](#adaptive-concurrency).",
-      part(adaptiveLimit),
+      switches(part(adaptiveLimit)),
     ),
   },
   needingKey("limit_by_label_key", ({ limit_by_label_key }) => limit_by_label_key),

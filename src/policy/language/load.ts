@@ -24,7 +24,7 @@ import {
   rateLimiterIns,
   rateLimiterParameters,
 } from "./flow.ts";
-import { input, ins, output, outs } from "./ports.ts";
+import { input, ins, output, outs, reading } from "./ports.ts";
 import { labelMatcher, selectors } from "./selector.ts";
 import { alerterParameters } from "./signals.ts";
 import { statusCode } from "./status-code.ts";
@@ -71,16 +71,36 @@ export const scheduler = message("Scheduler", {
 });
 const scheduling = () => about("Workloads and queues.", part(scheduler));
 
-export const quotaScheduler = message("QuotaScheduler", {
-  in_ports: required(ins(rateLimiterIns)),
-  selectors: selectors(),
-  rate_limiter: about(
-    "Interval, key and behaviour of the buckets.",
-    required(part(rateLimiterParameters)),
-  ),
-  scheduler: scheduling(),
-  out_ports: outs(acceptOuts),
-});
+export const quotaScheduler = message(
+  "QuotaScheduler",
+  {
+    in_ports: required(ins(rateLimiterIns)),
+    selectors: selectors(),
+    rate_limiter: about(
+      "Interval, key and behaviour of the buckets.",
+      required(part(rateLimiterParameters)),
+    ),
+    scheduler: scheduling(),
+    out_ports: outs(acceptOuts),
+  },
+  {
+    check({ in_ports, scheduler }, _, warn) {
+      const constant = in_ports.bucket_capacity.constant_signal;
+      const capacity = constant === undefined ? Number.NaN : reading(constant);
+      // Nothing passes a bucket without room, which may be meant.
+      if (scheduler === undefined || !(capacity > 0)) return;
+      const { workloads, default_workload_parameters: others } = scheduler;
+      const remark = (tokens: number | undefined, path: readonly (string | number)[]) => {
+        if (tokens === undefined || tokens <= capacity) return;
+        const text = `${tokens} tokens are more than the bucket_capacity of ${capacity}: such a flow never passes`;
+        warn("unusual_value", ["scheduler", ...path, "tokens"], text);
+      };
+      for (const [at, { parameters }] of workloads.entries())
+        remark(parameters?.tokens, ["workloads", at, "parameters"]);
+      remark(others?.tokens, ["default_workload_parameters"]);
+    },
+  },
+);
 export type QuotaScheduler = ValueOf<typeof quotaScheduler>;
 
 export const concurrencyScheduler = message(

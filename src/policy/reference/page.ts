@@ -207,6 +207,7 @@ function rulesText(field: Field<unknown>): string {
   const rules = [field.required ? "required" : "", field.group ? `one ${field.group}` : ""];
   if (type.kind === "text" && type.oneOf) rules.push(`one of ${type.oneOf.join(", ")}`);
   if (type.kind === "text" && type.noSlash) rules.push("no `/`");
+  if (type.kind === "text" && type.form) rules.push(type.form.wanted);
   if (type.kind === "text" && type.regex) rules.push("RE2");
   if (type.kind === "number" || type.kind === "integer") rules.push(formatRange(type));
   if (type.kind === "duration" && type.positive) rules.push("above 0s");

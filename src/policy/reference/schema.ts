@@ -209,7 +209,7 @@ function textSchema(type: Type & { readonly kind: "text" }, required: boolean): 
     ? "^[A-Za-z_][0-9A-Za-z_]*$"
     : type.noSlash
       ? "^[^/]*$"
-      : undefined;
+      : type.form?.pattern.source;
   return {
     type: "string",
     ...(type.oneOf === undefined ? {} : { enum: type.oneOf }),

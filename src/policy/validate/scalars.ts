@@ -33,6 +33,9 @@ export class Scalars {
     if (type.filled && value === "") {
       return this.#refuse(tree, path, "text that is not empty", quote(value));
     }
+    if (type.form !== undefined && !type.form.pattern.test(value)) {
+      return this.#refuse(tree, path, type.form.wanted, quote(value));
+    }
     if (type.noSlash && value.includes("/")) {
       return this.#refuse(tree, path, "a name without `/`", quote(value));
     }
