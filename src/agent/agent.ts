@@ -31,8 +31,9 @@ import { forwardingRoutes } from "./gateway.ts";
 import { publishMetrics } from "./metrics-publisher.ts";
 import { guardOverload } from "./overload.ts";
 import { joinGroup } from "./peers.ts";
-import { tellFullReservations } from "./settlement.ts";
 import { RuleSnapshot } from "./snapshot/rule-snapshot.ts";
+import { warnOfDefaultControlPoint } from "./warnings/control-point.ts";
+import { tellFullReservations } from "./warnings/settlement.ts";
 
 export interface Agent extends ProcessPart {
   /** The rules in force. */
@@ -70,8 +71,11 @@ export async function startAgent(
   const book = new Rulebook(agentGroup, context);
   const applied = new AppliedPolicies(agentGroup, clock, (value) => group.publish(value));
   process.scope.add("applied policies", applied.close);
+  const { default_control_point: byDefault } = config.flow_control;
+  const controlPointsChanged = warnOfDefaultControlPoint(process, byDefault);
   const known = followStore(process, config, book, snapshotPath, (refused) => {
     const inventory = inventoryOf(book);
+    controlPointsChanged(inventory.controlPoints);
     flowMetrics.keep(inventory);
     fluxMeters.keep(inventory.fluxMeters);
     applied.changed(book.rules, refused);
@@ -98,7 +102,7 @@ export async function startAgent(
     lookup,
     chance,
     config.server.http,
-    defaultControlPoint(config.flow_control.default_control_point, observer, process.log),
+    defaultControlPoint(byDefault, observer, process.log),
   );
   return {
     book,

@@ -3,16 +3,16 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { tellFullReservations } from "#agent/settlement.ts";
+import { tellFullReservations } from "#agent/warnings/settlement.ts";
 import { Scope } from "#base/scope.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import { StatusNode } from "#host/status/status.ts";
-import { fakeClock } from "../kit/clock.ts";
-import { call } from "../kit/sluice/check.ts";
-import { componentOf } from "../kit/sluice/flow.ts";
-import { memoryLog } from "../kit/sluice/log.ts";
-import { counted } from "../kit/sluice/scrape.ts";
-import { standaloneProcess } from "../kit/sluice/standalone.ts";
+import { fakeClock } from "../../kit/clock.ts";
+import { call } from "../../kit/sluice/check.ts";
+import { componentOf } from "../../kit/sluice/flow.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
+import { counted } from "../../kit/sluice/scrape.ts";
+import { standaloneProcess } from "../../kit/sluice/standalone.ts";
 
 const POLICY = `
 circuit:
