@@ -11,7 +11,12 @@ import { createFlowController } from "#flow/flow-controller.ts";
 import type { SettlingLimiter } from "#flow/limit/stage-member.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import { Rulebook } from "#flow/rulebook.ts";
-import type { LimiterNumbers, LimiterRule, SettlementRule } from "#flow/rules.ts";
+import {
+  type LimiterNumbers,
+  type LimiterRule,
+  type SettlementRule,
+  UNSETTLED_MODES,
+} from "#flow/rules.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { componentOf, decisionOf, flowOf } from "../../kit/sluice/flow.ts";
 import { concurrency, concurrencyRule, rate, rateRule } from "../limit/setup.ts";
@@ -113,6 +118,9 @@ function agentFrom(seed: number, ...limiters: readonly [LimiterRule, LimiterNumb
 
 const COSTLY = { tokensLabelKey: "cost", intervalMs: 1_000 } as const;
 const NEVER_FILLED = rate(100, 0);
+
+/** By default, generated lists have ten elements at most: too few for buckets to run dry. */
+const LONG = { maxLength: 200, size: "max" } as const;
 
 describe("settlement", () => {
   it("gives back what the flow did not need, and takes what it needed more", () => {
@@ -388,7 +396,7 @@ describe("settlement", () => {
 
   it("keeps the sum of all costs within the limit and what flows in progress turn out to cost more", () => {
     const CAPACITY = 100;
-    const PER_SECOND = 20;
+    const PER_SECOND = 2;
     const step = fc.oneof(
       fc.record({
         do: fc.constant("check" as const),
@@ -398,7 +406,7 @@ describe("settlement", () => {
       fc.record({ do: fc.constant("end" as const), which: fc.nat() }),
       fc.record({ do: fc.constant("pass" as const), ms: fc.integer({ min: 1, max: 3_000 }) }),
     );
-    const property = fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+    const property = fc.property(fc.array(step, LONG), (steps) => {
       const rule = rateRule({ ...COSTLY, settlement: settlement({ timeoutMs: 4_000 }) });
       const agent = agentWith([rule, rate(CAPACITY, PER_SECOND)]);
       const open: { verdict: Verdict; estimate: number; cost: number }[] = [];
@@ -429,5 +437,71 @@ describe("settlement", () => {
       }
     });
     fc.assert(property, { numRuns: 300 });
+  });
+
+  it("leaves in the bucket exactly what a model says, whatever ends, is refunded, or never ends", () => {
+    const CAPACITY = 100;
+    const PER_MS = 0.002;
+    const TIMEOUT = 4_000;
+    const step = fc.oneof(
+      fc.record({ do: fc.constant("check" as const), estimate: fc.integer({ min: 1, max: 40 }) }),
+      fc.record({
+        do: fc.constant("end" as const),
+        which: fc.nat(),
+        cost: fc.option(fc.integer({ min: 0, max: 80 }), { nil: undefined }),
+        status: fc.constantFrom(0, 200, 503),
+      }),
+      fc.record({ do: fc.constant("pass" as const), ms: fc.integer({ min: 1, max: 3_000 }) }),
+    );
+    const steps = fc.array(step, LONG);
+    const property = fc.property(fc.constantFrom(...UNSETTLED_MODES), steps, (unsettled, all) => {
+      const own = settlement({ timeoutMs: TIMEOUT, unsettled, refundStatuses: ["5xx"] });
+      const agent = agentWith([
+        rateRule({ ...COSTLY, settlement: own }),
+        rate(CAPACITY, PER_MS * 1_000),
+      ]);
+      let tokens = CAPACITY;
+      const add = (more: number) => {
+        tokens = Math.min(CAPACITY, tokens + more);
+      };
+      let open: { verdict: Verdict; estimate: number; left: number }[] = [];
+      const ended: Verdict[] = [];
+      const pass = (ms: number) => {
+        let passed = 0;
+        // They end in the order in which they began.
+        for (const flow of open.filter(({ left }) => left <= ms)) {
+          add((flow.left - passed) * PER_MS);
+          passed = flow.left;
+          if (unsettled === "refund") add(flow.estimate);
+          ended.push(flow.verdict);
+        }
+        add((ms - passed) * PER_MS);
+        open = open.flatMap((flow) => (flow.left <= ms ? [] : [{ ...flow, left: flow.left - ms }]));
+        agent.clock.advance(ms);
+      };
+      for (const each of all) {
+        if (each.do === "pass") pass(each.ms);
+        else if (each.do === "check") {
+          const { estimate } = each;
+          // Sums of fractions differ in their last bits.
+          if (Math.abs(tokens - estimate) < 1e-6) continue;
+          const verdict = agent.check({ cost: String(estimate) });
+          assert.equal(verdict.accepted, tokens > estimate, `${tokens} tokens`);
+          if (!verdict.accepted) continue;
+          tokens -= estimate;
+          open.push({ verdict, estimate, left: TIMEOUT });
+        } else if (open.length > 0) {
+          const [flow] = open.splice(each.which % open.length, 1);
+          assert.ok(flow !== undefined);
+          const { cost = flow.estimate, status } = each;
+          assert.equal(agent.end(flow.verdict, each.cost, status), true);
+          add(flow.estimate - (status === 503 ? 0 : cost));
+          ended.push(flow.verdict);
+        }
+        for (const verdict of ended.slice(-3)) assert.equal(agent.end(verdict, 0, 503), false);
+        assert.equal(agent.controller.reservations, open.length);
+      }
+    });
+    fc.assert(property, { numRuns: 200 });
   });
 });
