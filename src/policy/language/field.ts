@@ -21,8 +21,8 @@ interface TextRules {
   readonly noSlash?: true;
   /** Must be an RE2 pattern. */
   readonly regex?: true;
-  /** The only forms allowed, and the words for them. */
-  readonly form?: { readonly pattern: RegExp; readonly wanted: string };
+  /** The only forms allowed, as a regular expression, and the words for them. */
+  readonly form?: { readonly pattern: string; readonly wanted: string };
   /** Must be a valid label name for classifiers. */
   readonly labelName?: true;
 }

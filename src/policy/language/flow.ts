@@ -90,9 +90,9 @@ const limitByLabelKey = () =>
 const MINUTE = 60_000;
 
 const REFUND_STATUS = {
-  pattern: /^[1-5](?:xx|[0-9][0-9])$/,
+  pattern: "^[1-5](?:xx|[0-9][0-9])$",
   wanted: "a class of HTTP statuses such as 5xx, or a status such as 429",
-};
+} as const;
 
 const settlement = message("RateLimiter.Parameters.Settlement", {
   timeout: about(

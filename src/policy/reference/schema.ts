@@ -209,7 +209,7 @@ function textSchema(type: Type & { readonly kind: "text" }, required: boolean): 
     ? "^[A-Za-z_][0-9A-Za-z_]*$"
     : type.noSlash
       ? "^[^/]*$"
-      : type.form?.pattern.source;
+      : type.form?.pattern;
   return {
     type: "string",
     ...(type.oneOf === undefined ? {} : { enum: type.oneOf }),

@@ -33,7 +33,7 @@ export class Scalars {
     if (type.filled && value === "") {
       return this.#refuse(tree, path, "text that is not empty", quote(value));
     }
-    if (type.form !== undefined && !type.form.pattern.test(value)) {
+    if (type.form !== undefined && !new RegExp(type.form.pattern).test(value)) {
       return this.#refuse(tree, path, type.form.wanted, quote(value));
     }
     if (type.noSlash && value.includes("/")) {

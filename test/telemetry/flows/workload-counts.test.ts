@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { WorkloadCounts } from "#telemetry/flows/counts/workload-counts.ts";
 import type { MetricSink } from "#telemetry/metrics/table.ts";
-import { aComponent, aDecision } from "../../kit.ts";
+import { aComponent, aDecision } from "../kit.ts";
 
 const COMPONENT = ["p", "h", "root.0"];
 
