@@ -4,6 +4,7 @@
 import { Fault } from "#base/fault.ts";
 import type { Call, GrpcService, Stream } from "#base/handler.ts";
 import { SharedPlaces } from "#base/shared-places.ts";
+import { HttpLogEntry } from "#wire/access-log/entry.ts";
 import { type EntryReader, readLogMessage } from "#wire/access-log/message.ts";
 import { ReadingTurns } from "./reading.ts";
 
@@ -33,6 +34,7 @@ const NO_METER: StreamMeter = { opened() {}, closed() {}, refused() {} };
  */
 export function accessLogService(to: EntryReader, meter: StreamMeter = NO_METER): GrpcService {
   const turns = new ReadingTurns();
+  const entry = new HttpLogEntry();
   /** Of the streams, by the address of their client. */
   const places = new SharedPlaces(MAX_STREAMS);
   /** Ends of the open streams. */
@@ -64,7 +66,7 @@ export function accessLogService(to: EntryReader, meter: StreamMeter = NO_METER)
 
   async function readAll(reading: AsyncIterator<Uint8Array>): Promise<void> {
     for (let next = await reading.next(); next.done !== true; next = await reading.next())
-      await turns.read(readLogMessage(next.value, to));
+      await turns.read(readLogMessage(next.value, to, entry));
   }
 
   return {

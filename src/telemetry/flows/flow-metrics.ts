@@ -7,10 +7,10 @@ import {
   type ControlPointType,
   type Flow,
   RejectReason,
-  SHED_CAUSES,
-  type ShedCause,
   SETTLEMENTS,
   type Settlement,
+  SHED_CAUSES,
+  type ShedCause,
   type Verdict,
 } from "#flow/flow.ts";
 import {

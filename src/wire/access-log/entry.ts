@@ -1,7 +1,7 @@
 // One HTTP request in Envoy's gRPC access log (envoy.data.accesslog.v3.HTTPAccessLogEntry): those parts that matter after
 // the request has ended. One object is reused for all entries of a stream; strings are made when they are asked for.
 
-import { findMapEntry, readTextEntry } from "../protobuf/map-entry.ts";
+import { findMapEntry, MapEntry, readTextEntry } from "../protobuf/map-entry.ts";
 import {
   asBuffer,
   BYTES,
@@ -55,6 +55,7 @@ export class HttpLogEntry {
   readonly #decision = new ByteSpan();
   readonly #struct = new ByteSpan();
   readonly #value = new ByteSpan();
+  readonly #mapEntry = new MapEntry();
   #tags: Tags | undefined;
   /** False for a report from before the end of the request, or about one attempt to reach the service. */
   isFinal = true;
@@ -132,11 +133,12 @@ export class HttpLogEntry {
   /** Metadata.filter_metadata, and in it the Struct of ext_authz. */
   #readMetadata(reader: ProtoReader, end: number): void {
     const struct = this.#struct;
+    const entry = this.#mapEntry;
     const { at: start } = reader;
-    if (findMapEntry(reader, start, end, EXT_AUTHZ, struct)) {
-      if (findMapEntry(reader, struct.start, struct.end, DECISION, this.#value))
+    if (findMapEntry(reader, start, end, EXT_AUTHZ, struct, entry)) {
+      if (findMapEntry(reader, struct.start, struct.end, DECISION, this.#value, entry))
         this.#readDecision(reader, this.#value);
-      if (findMapEntry(reader, struct.start, struct.end, CHECK_DURATION, this.#value))
+      if (findMapEntry(reader, struct.start, struct.end, CHECK_DURATION, this.#value, entry))
         this.checkMs = numberValue(reader, this.#value);
     }
     reader.at = end;

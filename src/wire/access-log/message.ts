@@ -29,20 +29,27 @@ const STEP_COST = 256;
 
 /**
  * Reads a message, and never throws for what is in it. Each step reads one entry, or skips a field, and yields what it cost
- * in bytes. Several messages can be read at the same time: an entry is valid during its call.
+ * in bytes. Several messages can be read at the same time, even into one `entry`, which is valid during its call.
  */
-export function* readLogMessage(message: Uint8Array, to: EntryReader): Generator<number, void> {
+export function* readLogMessage(
+  message: Uint8Array,
+  to: EntryReader,
+  entry = new HttpLogEntry(),
+): Generator<number, void> {
   const reader = new ProtoReader(message);
   try {
-    yield* readMessage(reader, to);
+    yield* readMessage(reader, to, entry);
   } catch (thrown) {
     if (!(thrown instanceof Fault)) throw thrown;
     to.unread("malformed");
   }
 }
 
-function* readMessage(reader: ProtoReader, to: EntryReader): Generator<number, void> {
-  const entry = new HttpLogEntry();
+function* readMessage(
+  reader: ProtoReader,
+  to: EntryReader,
+  entry: HttpLogEntry,
+): Generator<number, void> {
   const { end } = reader;
   let entries = 0;
   while (reader.at < end) {

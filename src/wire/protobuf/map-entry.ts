@@ -35,15 +35,18 @@ export function nextMapEntry(reader: ProtoReader, end: number, into: MapEntry): 
   return false;
 }
 
-/** Finds the entry of such a map in `[start, end)` by the bytes of its key, and stores the place of its value. */
+/**
+ * Finds the entry of such a map in `[start, end)` by the bytes of its key, and stores the place of its value. `entry` is
+ * reused for all entries.
+ */
 export function findMapEntry(
   reader: ProtoReader,
   start: number,
   end: number,
   key: readonly number[],
   into: ByteSpan,
+  entry: MapEntry,
 ): boolean {
-  const entry = new MapEntry();
   let found = false;
   into.clear();
   reader.at = start;

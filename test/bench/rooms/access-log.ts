@@ -6,6 +6,7 @@ import { exportRecords } from "#api/reports/otlp.ts";
 import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
+import { HttpLogEntry } from "#wire/access-log/entry.ts";
 import { writeRecords } from "#wire/otlp/protobuf.ts";
 import { agentOf, callOf, endpointsOf } from "../../kit/api/agent.ts";
 import { CP, oneSlot, slots } from "../../kit/api/corpus.ts";
@@ -76,11 +77,12 @@ const end = (given: readonly unknown[]) => {
 const flows = new FinishedFlows(new FluxMeters(), end, new UnreportedFlows());
 const grpc = httpMessage(Array(RECORDS).fill(entry));
 const otlp = writeRecords("logs", Array(RECORDS).fill(record));
+const reused = new HttpLogEntry();
 const exportLogs = exportRecords("logs", flows);
 const call = callOf();
 
 const contestants = {
-  "gRPC access log": () => readWhole(grpc, flows),
+  "gRPC access log": () => readWhole(grpc, flows, reused),
   "OTLP log records": () => void exportLogs(otlp, call),
 } as const;
 

@@ -1,6 +1,7 @@
 // Messages of Envoy's gRPC access log, encoded by a library that shares nothing with our reader.
 
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import type { HttpLogEntry } from "#wire/access-log/entry.ts";
 import { type EntryReader, readLogMessage } from "#wire/access-log/message.ts";
 import type {
   HTTPAccessLogEntry,
@@ -25,9 +26,9 @@ export function httpMessage(entries: readonly Entry[]): Buffer {
   return logMessage({ logEntries: { case: "httpLogs", value: { logEntry: [...entries] } } });
 }
 
-/** Reads a whole message at once. */
-export function readWhole(message: Uint8Array, to: EntryReader): void {
-  const steps = readLogMessage(message, to);
+/** Reads a whole message at once, each entry into `entry`. */
+export function readWhole(message: Uint8Array, to: EntryReader, entry?: HttpLogEntry): void {
+  const steps = readLogMessage(message, to, entry);
   while (steps.next().done !== true);
 }
 
