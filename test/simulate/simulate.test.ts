@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { join, parse } from "node:path";
 import { describe, it } from "node:test";
 import { holds } from "#simulate/report.ts";
-import { clashesOf, run } from "./scenarios.ts";
+import { clashesOf, run, scenarioOf } from "./scenarios.ts";
 
 const SCENARIOS = join(import.meta.dirname, "../../deploy/scenarios");
 
@@ -422,6 +422,18 @@ describe("the scenarios that ship", () => {
       );
     });
   }
+
+  it("learn of ends as often as Envoy's access log reports them", () => {
+    const envoy = readFileSync(join(SCENARIOS, "../envoy/access-log-grpc.yaml"), "utf8");
+    const [, seconds] = /buffer_flush_interval: ([\d.]+)s/.exec(envoy) ?? [];
+    for (const name of ["priorities", "quota", "adaptive-concurrency"]) {
+      const { services } = scenarioOf(readFileSync(join(SCENARIOS, `${name}.yaml`), "utf8"));
+      assert.deepEqual(
+        services.map(({ reportEvery }) => reportEvery),
+        [Number(seconds) * 1_000],
+      );
+    }
+  });
 
   it("priorities: without a policy the important requests are lost with the others", async () => {
     const text = readFileSync(join(SCENARIOS, "priorities.yaml"), "utf8");
