@@ -75,6 +75,8 @@ describe("the end of a request", () => {
     assert.equal(Math.round(last("WORK")), 10);
     assert.ok(last("WHOLE") > 500, `${last("WHOLE")}`);
     assert.equal(Math.round(last("GOLD")), 10);
+    const { rows: free } = await run(`duration: 60s\n${SERVICE(mix)}`);
+    assert.equal(rows[0]?.offered, free[0]?.offered, "those that wait at the end have arrived");
     const answered = (rows[0]?.goodput ?? 0) * 60;
     assert.ok(Math.abs(last("ENDED") - answered) < 30, `${last("ENDED")} of ${answered}`);
   });

@@ -25,6 +25,9 @@ import { multiples, runSchedule, type ScheduledTask } from "./schedule.ts";
 /** Start of every run, Unix ms: midnight, so that ticks of any usual interval fall on multiples of it. */
 const EPOCH = 1_767_225_600_000;
 
+/** Time after the end of a run in which checks are decided that wait in queues, ms: without a deadline none waits longer. */
+const LONGEST_WAIT_MS = 10_000;
+
 interface SimulationRunOptions {
   readonly policies: readonly CompiledPolicy[];
   readonly scenario: Scenario;
@@ -88,6 +91,8 @@ export class SimulationRun {
     for (const { service } of this.#services) service.open();
     await runSchedule(this.#tasks(), (at) => this.#timeline.run(at));
     this.#timeline.run(durationMs);
+    // Requests whose checks still wait in a queue have arrived, and count as soon as they are decided.
+    this.#timeline.run(durationMs + LONGEST_WAIT_MS);
   }
 
   /** At equal times configuration changes come first, then scrapes, then ticks. */
