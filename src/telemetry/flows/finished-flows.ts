@@ -37,6 +37,7 @@ const RESULTS = [
   "unknown_request",
   "unfinished",
   "tcp",
+  "too_large",
   "malformed",
   "too_many",
 ] as const;

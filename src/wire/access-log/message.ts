@@ -12,11 +12,14 @@ const TCP = 3;
 /** Entries of one message that are read. Envoy sends some tens at once. */
 const MAX_ENTRIES = 10_000;
 
+/** Bytes of one entry that are read, in one step: those of Envoy have some thousands, and 60 KiB with all headers logged. */
+const MAX_ENTRY = 256 * 1024;
+
 /**
- * Reasons why there is no entry to read: it is about a TCP connection, its bytes are malformed (or those of its message
- * are), or the message has too many; these last two count once for a message.
+ * Reasons why there is no entry to read: it is about a TCP connection, it is too large, its bytes are malformed (or those of
+ * its message are), or the message has too many; these last two count once for a message.
  */
-export type Unread = "tcp" | "malformed" | "too_many";
+export type Unread = "tcp" | "too_large" | "malformed" | "too_many";
 
 export interface EntryReader {
   /** Called with each entry of a request. The entry is reused for the next one. */
@@ -72,6 +75,7 @@ function* readMessage(
         entries += 1;
         if (entries > MAX_ENTRIES) to.unread("too_many");
         else if (list === TCP) to.unread("tcp");
+        else if (stop - reader.at > MAX_ENTRY) to.unread("too_large");
         else if (isReadable(entry, reader, stop)) to.entry(entry);
         else to.unread("malformed");
         reader.at = stop;

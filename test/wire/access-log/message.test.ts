@@ -166,3 +166,9 @@ test("what is skipped costs a step, so that a message of the smallest fields has
   const empty = Buffer.from([0x12, 20, ...Array(10).fill([0x08, 0]).flat()]);
   assert.equal([...readLogMessage(empty, NOBODY)].length, 10);
 });
+
+test("an entry of more than 256 KiB is not read, and costs no other one", () => {
+  const withPath = (length: number): Entry => ({ request: { path: "x".repeat(length) } });
+  const entries = [withPath(256 * 1024), entryOf("CgZh"), withPath(255 * 1024)];
+  assert.deepEqual(read(httpMessage(entries)), ["too_large", WHOLE, NONE]);
+});

@@ -26,7 +26,7 @@ export const FINISHED_FLOW_METRICS = {
     type: "counter",
     labels: ["result"],
     about:
-      "Records of finished flows, from access logs of proxies and spans of SDKs: `taken`, or not used because of an `unknown_source`, `no_decision`, a `bad_decision` or, without a decision, an `unknown_request`. Of Envoy's gRPC access log also `unfinished` (logged before the end of the request), `tcp` (of a TCP proxy), `malformed`, and `too_many` (the rest of a message with more than 10 000 entries).",
+      "Records of finished flows, from access logs of proxies and spans of SDKs: `taken`, or not used because of an `unknown_source`, `no_decision`, a `bad_decision` or, without a decision, an `unknown_request`. Of Envoy's gRPC access log also `unfinished` (logged before the end of the request), `tcp` (of a TCP proxy), `too_large` (more than 256 KiB), `malformed`, and `too_many` (the rest of a message with more than 10 000 entries).",
   },
   sluice_access_log_streams: {
     type: "gauge",
