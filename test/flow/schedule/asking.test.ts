@@ -95,3 +95,27 @@ it("an engine that throws while a flow waits fails this flow alone", () => {
   assert.equal(passed(next), true);
   assert.deepEqual(bench.left, NOTHING_LEFT);
 });
+
+it("a question that fails fails this flow alone, and the next one is asked about at once", () => {
+  let fail: () => void = () => assert.fail("nobody has asked");
+  const { bench } = benchOf((question) => {
+    if (question !== 1) return question === 0 ? REFUSED : GRANTED;
+    const answer = new Pending<EngineAnswer>();
+    fail = () => answer.fail(new Error("broken"));
+    return answer;
+  });
+  const failures: unknown[] = [];
+  const labels = new Labels([], claims({}));
+  const answer = bench.limiter.take(flowOf(), labels, bench.clock.now());
+  assert.ok(answer instanceof Pending);
+  answer.whenSettled(
+    () => assert.fail("it is not answered"),
+    (thrown) => failures.push(thrown),
+  );
+  const next = bench.ask();
+  bench.clock.advance(5);
+  assert.deepEqual([failures.length, passed(next)], [0, undefined]);
+  fail();
+  assert.deepEqual([failures.length, passed(next)], [1, true]);
+  assert.deepEqual(bench.left, NOTHING_LEFT);
+});
