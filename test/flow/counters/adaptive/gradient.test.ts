@@ -41,3 +41,16 @@ it("is not cut for slots that expire before any flow has ended: nobody may be re
   for (let slot = 0; slot < 1_000; slot++) gradient.expired(1, slot * 10);
   assert.equal(gradient.limit(10_000), 40);
 });
+
+it("follows slow flows a tenth of the way in each step where it is at its floor and cannot tell why they are slow", () => {
+  const gradient = new Gradient({ ...BOUNDS, min: 40 }, 0);
+  for (let flow = 0; flow < 20; flow++) gradient.ended(100, 1, 2_000);
+  for (const [now, wanted] of [
+    [4_000, 110],
+    [6_000, 119],
+  ] as const) {
+    gradient.passed(40, now);
+    for (let flow = 0; flow < 20; flow++) gradient.ended(200, 1, now);
+    assert.deepEqual([gradient.baseline, gradient.limit(now)], [wanted, 40]);
+  }
+});
