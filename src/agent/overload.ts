@@ -31,8 +31,8 @@ export function guardOverload(
     idle: idleTime,
     computed: computedTime,
     changed(shedding) {
-      const { delay, inProgress, shed } = guard;
-      const ms = Math.round(delay);
+      const { inProgress, peak, shed } = guard;
+      const ms = Math.round(peak);
       if (shedding) {
         status.fail(`overloaded since ${new Date(clock.wall()).toISOString()}: checks are shed`);
         if (clock.now() - reportedAt < REPORT_EVERY_MS) return;

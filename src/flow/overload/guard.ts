@@ -26,8 +26,6 @@ const OF_OTHERS = 0.25;
 
 /** The share of checks that are judged is cut by so much per measurement, times the delay in units of its limit. */
 const CUT = 0.05;
-/** A delay below this part of the one before needs no further cut. */
-const FALLING = 0.9;
 /** Largest delay that counts, in units of the limit. */
 const LARGEST = 4;
 /** The share grows by so much while the delay is below half of its limit: slowly unless the loop has time to spare. */
@@ -69,6 +67,8 @@ export class OverloadGuard implements InProgress {
   shed = 0;
   /** The last measurement, ms. */
   delay = 0;
+  /** The longest delay since the agent fell behind, ms; 0 while it keeps up. */
+  peak = 0;
   readonly #limits: OverloadLimits;
   readonly #context: GuardContext;
   readonly #priorities = new Priorities();
@@ -83,8 +83,6 @@ export class OverloadGuard implements InProgress {
   #lookedAt = 0;
   #idleAt = 0;
   #computedAt = 0;
-  /** Delay at the end of the last turn that was measured. */
-  #turnDelay = 0;
   /** When a turn that is still under way is looked at next. */
   #nextLookWithin = 0;
   /** The begin of a period in which each measurement was above the limit, and their number. */
@@ -187,10 +185,8 @@ export class OverloadGuard implements InProgress {
     const idle = this.#context.idle();
     const passed = now - this.#lookedAt;
     const idleShare = passed > 0 ? (idle - this.#idleAt) / passed : 1;
-    const before = this.#turnDelay;
     this.delay = this.#delayAt(now);
-    this.#turnDelay = this.delay;
-    this.#measured(this.delay, before, idleShare, now);
+    this.#measured(this.delay, idleShare, now);
     if (this.delay > this.#limits.max_delay && idleShare < IDLE) this.#slowLooks++;
     this.#lookedAt = now;
     this.#idleAt = idle;
@@ -216,7 +212,7 @@ export class OverloadGuard implements InProgress {
     this.#nextLookWithin = now + LOOK_MS;
     this.delay = this.#delayAt(now);
     // More may have to be done in this turn, so it shows that the agent is late, and never that it is not.
-    if (this.delay > this.#limits.max_delay) this.#measured(this.delay, this.#turnDelay, 0, now);
+    if (this.delay > this.#limits.max_delay) this.#measured(this.delay, 0, now);
   }
 
   /**
@@ -229,14 +225,13 @@ export class OverloadGuard implements InProgress {
     return Math.min(passed, Math.max(computed, passed * OF_OTHERS));
   }
 
-  /** `before` is the delay at the end of the turn before. */
-  #measured(delay: number, before: number, idleShare: number, now: number): void {
+  #measured(delay: number, idleShare: number, now: number): void {
     const { max_delay } = this.#limits;
     const slow = delay > max_delay;
+    if (slow) this.peak = Math.max(this.peak, delay);
     if (this.#judged === 1) {
       if (!slow || idleShare >= IDLE) {
-        this.#slowSince = undefined;
-        this.#slowLooks = 0;
+        this.#keepsUp();
         return;
       }
       this.#slowSince ??= this.#lookedAt;
@@ -244,18 +239,19 @@ export class OverloadGuard implements InProgress {
       if (this.#slowLooks < 1 || now - this.#slowSince < SUSTAINED_MS) return;
     }
     if (slow && idleShare < TIME_TO_SPARE) {
-      // What waits is getting less already. Cutting on would shed important checks as well.
-      if (delay < before * FALLING) return;
       const cut = CUT * Math.min(LARGEST, delay / max_delay);
       this.#judged = Math.max(LEAST, this.#judged * (1 - cut));
     } else if (delay < max_delay / 2 || idleShare >= TIME_TO_SPARE) {
       const rise = idleShare >= TIME_TO_SPARE ? FAST_RISE : RISE;
       this.#judged = Math.min(1, this.#judged * (1 + rise));
-      if (this.#judged === 1) {
-        this.#slowSince = undefined;
-        this.#slowLooks = 0;
-      }
+      if (this.#judged === 1) this.#keepsUp();
     }
+  }
+
+  #keepsUp(): void {
+    this.#slowSince = undefined;
+    this.#slowLooks = 0;
+    this.peak = 0;
   }
 
   #show(shedding: boolean): void {

@@ -36,6 +36,12 @@ test("pauses of 50 ms shed nothing, even five a second at half of the load that 
   assert.equal(totalOf(outcomes).shed, 0);
 });
 
+test("a burst that takes 190 ms sheds nothing", () => {
+  const loop = new VirtualLoop();
+  const { judged, shed } = totalOf(loop.run({ cost: 0.08, rate: 1_000_000, lasts: 2.4 }));
+  assert.deepEqual([judged, shed], [2_400, 0]);
+});
+
 test("one pause of 400 ms sheds nothing at a small load", () => {
   const loop = new VirtualLoop();
   let paused = false;
@@ -48,10 +54,9 @@ test("one pause of 400 ms sheds nothing at a small load", () => {
 
 test("a machine that is busy with others sheds nothing while a few checks at a time are judged", () => {
   const loop = new VirtualLoop();
-  // Eight checks would take 1.6 ms, and take 48 ms.
-  loop.slowness = 30;
-  const outcomes = loop.run({ ...COSTLY, rate: 160 }, () => undefined);
-  assert.equal(totalOf(outcomes).shed, 0);
+  // Each check takes 60 ms.
+  loop.slowness = 300;
+  assert.equal(totalOf(loop.run({ ...COSTLY, rate: 16 })).shed, 0);
 });
 
 test("a thread that gets a fifth of a processor sheds what is too much for that", () => {
@@ -111,6 +116,15 @@ test("the least important checks are shed first, one priority after the other", 
   // What is possible beside the answers to those that are shed: 44 % of all.
   assert.ok(shedOf(4) < 0.4, `${shedOf(4)} of those above`);
   assert.equal(outcomes.get(200)?.shed, 0);
+});
+
+test("important checks that are few are hardly ever shed, even while the share settles", () => {
+  for (const rate of [10_000, 15_000, 30_000]) {
+    const loop = new VirtualLoop();
+    const load = { ...COSTLY, rate, priority: (index: number) => (index % 20 === 0 ? 200 : 1) };
+    const { judged, shed } = loop.run(load).get(200) ?? assert.fail();
+    assert.ok(shed / (judged + shed) < 0.05, `${shed} of ${judged + shed} at ${rate} a second`);
+  }
 });
 
 test("everything is judged again within two seconds after the overload, and the measuring ends", () => {

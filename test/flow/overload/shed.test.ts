@@ -213,7 +213,12 @@ test("priorities are those of the workloads, of a label, or 1", () => {
   const low = quotaRule({ workloads: [workload("gold", 1)] });
   const high = quotaRule({ workloads });
   const gold = { claims: { w: "gold" } };
-  assert.deepEqual(importanceOf([low, high], [gold, { claims: {} }]), [true, false]);
+  for (const both of [
+    [low, high],
+    [high, low],
+  ]) {
+    assert.deepEqual(importanceOf(both, [gold, { claims: {} }]), [true, false]);
+  }
   assert.deepEqual(importanceOf([high], [{ claims: { w: "bronze" } }, {}]), [false, true]);
   const byLabel = quotaRule({ workloads, priorityLabelKey: "prio" });
   const stated = { claims: { w: "bronze", prio: "9" } };
@@ -230,6 +235,10 @@ test("what takes a classifier or a regular expression to tell counts as the defa
   assert.deepEqual(importanceOf([after], flows), [true, false]);
   const tin = { claims: { w: "tin" } };
   assert.deepEqual(importanceOf([after], [{ claims: { w: "gold" } }, tin]), [true, false]);
+  const chosen = quotaRule({ workloads: [workload("gold", 9)] }, { selectors: selectors(COSTLY) });
+  const other = quotaRule({ workloads: [workload("tin", 2)] });
+  const goldOfPath = { claims: { w: "gold", path: "/ab" } };
+  assert.deepEqual(importanceOf([chosen, other], [goldOfPath, tin]), [false, true]);
   const classified = quotaRule({
     workloads: [{ ...workload("x", 9), matcher: { ...ALL, labels: { made: "x" } } }],
     defaultParameters: { priority: 0.5, tokens: 1, queueTimeoutMs: undefined },
