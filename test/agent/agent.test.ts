@@ -1,5 +1,4 @@
-// A whole agent: its ports and what they expose, forwarding to another server, and rules of another controller that
-// it cannot use.
+// A whole agent: its ports and what they expose, and when it is ready.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -7,90 +6,16 @@ import { request } from "node:http";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { startAgent } from "#agent/agent.ts";
-import { seededChance } from "#base/chance.ts";
-import { Scope } from "#base/scope.ts";
-import { openPorts } from "#process/ports.ts";
-import { startProcess } from "#process/process.ts";
 import { memoryStore } from "#store/memory.ts";
-import type { Store } from "#store/store.ts";
-import { decisionEntries } from "#sync/publish/decision.ts";
-import { configEntries } from "#sync/publish/policy.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { folderOf } from "../kit/folder.ts";
 import { freePort } from "../kit/free-port.ts";
-import { processContext } from "../kit/process-context.ts";
-import { authority } from "../kit/servers/tls.ts";
 import { call, passes } from "../kit/sluice/check.ts";
-import { configOf } from "../kit/sluice/config.ts";
-import { type LogLine, memoryLog } from "../kit/sluice/log.ts";
+import type { LogLine } from "../kit/sluice/log.ts";
 import { counted } from "../kit/sluice/scrape.ts";
 import { storeWith } from "../kit/sluice/stored.ts";
 import { until } from "../kit/until.ts";
-
-/** Origins of a tree in which nothing was set. */
-const ALL_DEFAULT = new Map([["otel.ports.debug_port", { source: "default", where: "" }] as const]);
-
-async function agentOn(
-  test: { after(work: () => Promise<void>): void },
-  env: Readonly<Record<string, string>> = {},
-  {
-    store = memoryStore(),
-    debugPortByDefault = false,
-  }: { store?: Store; debugPortByDefault?: boolean } = {},
-) {
-  const config = configOf("agent", {
-    SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
-    SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
-    SVC_AGENT_OTEL_PORTS_HEALTH_CHECK_PORT: "0",
-    SVC_AGENT_OTEL_PORTS_PPROF_PORT: "0",
-    SVC_AGENT_OTEL_PORTS_ZPAGES_PORT: "0",
-    SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "0s",
-    ...env,
-  });
-  const log = memoryLog();
-  const scope = new Scope();
-  test.after(() => scope.close("cut"));
-  const failures: string[] = [];
-  const fail = (message: string) => void failures.push(message);
-  const process = startProcess({
-    configs: [{ ...config, notes: [], ...(debugPortByDefault && { origins: ALL_DEFAULT }) }],
-    store,
-    context: processContext(scope, { fail }),
-    chance: seededChance(1),
-    log: { ...log, close: async () => undefined },
-  });
-  const agent = await startAgent(process, config.config);
-  const ports = await openPorts(process, [agent]);
-  const { health } = process;
-  return { ports, address: ports.main.address, lines: log.lines, health, failures, store, scope };
-}
-
-/** A policy that refuses every request at `shop`. */
-function closed(): Map<string, Uint8Array> {
-  const policy = { name: "p", hash: "h" };
-  const agentGroups = ["default"];
-  const message = {
-    selectors: [{ control_point: "shop", agent_group: "default", service: "any" }],
-    parameters: { max_inflight_duration: "1s" },
-  };
-  const kind = "concurrency_limiter";
-  const component = { componentId: "root.0", agentGroups };
-  const none = { ...component, kind, maxConcurrency: 0, passThrough: false } as const;
-  const entries = new Map(
-    configEntries({ ...policy, configs: [{ kind, name: "root.0", agentGroups, message }] }),
-  );
-  for (const [key, value] of decisionEntries(policy, none))
-    entries.set(key, value ?? assert.fail());
-  return entries;
-}
-
-async function publish(store: Store, stored: ReadonlyMap<string, Uint8Array>): Promise<void> {
-  await store.commit([...stored].map(([key, value]) => ({ kind: "put", key, value })));
-}
-
-const warnings = ({ lines }: { readonly lines: readonly LogLine[] }) =>
-  lines.filter(({ level }) => level === "warn");
+import { agentOn, closed, publish, warnings } from "./setup.ts";
 
 test("what other machines can use without TLS is named in one warning at start; on loopback there is none", async (t) => {
   const open = await agentOn(t, { SVC_AGENT_SERVER_LISTENER_ADDR: "0.0.0.0:0" });
@@ -263,40 +188,6 @@ test("an agent runs without a debug port that is taken, unless it was configured
   await assert.rejects(agentOn(t, env), /otel\.ports\.debug_port/);
 });
 
-test("with a gateway address, the other server answers the JSON routes", async (t) => {
-  const store = memoryStore();
-  await publish(store, closed());
-  const judging = await agentOn(t, {}, { store });
-  const gateway = await agentOn(t, {
-    SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: judging.address,
-  });
-  assert.equal(await passes(gateway.address, "shop"), false);
-  assert.equal(await passes(gateway.address, "elsewhere"), true);
-  const direct = await call(judging.address, "POST", "/v1/flowcontrol/checkhttp", {
-    control_point: "shop",
-  });
-  const forwarded = await call(gateway.address, "POST", "/v1/flowcontrol/checkhttp", {
-    control_point: "shop",
-  });
-  const shape = (value: unknown): unknown =>
-    value !== null && typeof value === "object" && !Array.isArray(value)
-      ? Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, shape(inner)]))
-      : typeof value;
-  assert.deepEqual(shape(JSON.parse(forwarded.body)), shape(JSON.parse(direct.body)));
-  const bad = await call(gateway.address, "POST", "/v1/flowcontrol/checkhttp", {});
-  assert.deepEqual([bad.status, JSON.parse(bad.body).message], [400, "missing control-point"]);
-
-  const name = "sluice_access_log_records_total";
-  const spans = readFileSync("test/cases/otlp/opentelemetry-js-2.12.1.traces.json", "utf8");
-  const taken = await call(gateway.address, "POST", "/v1/traces", JSON.parse(spans));
-  assert.deepEqual([taken.status, taken.body], [200, "{}"]);
-  const none = { resourceLogs: [{ scopeLogs: [{ logRecords: [{}, {}] }] }] };
-  const rejected = await call(gateway.address, "POST", "/v1/logs", none);
-  assert.equal(JSON.parse(rejected.body).partialSuccess.rejectedLogRecords, "2");
-  assert.deepEqual(await counted(judging.address, name, "result"), { taken: 1, unknown_source: 2 });
-  assert.deepEqual(await counted(gateway.address, name, "result"), {});
-});
-
 test("spans and access logs arrive over HTTP as exporters send them: protobuf or JSON, gzip or not", async (t) => {
   const { address } = await agentOn(t);
   const files = readdirSync("test/cases/otlp").filter((name) => name.startsWith("opentelemetry"));
@@ -319,147 +210,6 @@ test("spans and access logs arrive over HTTP as exporters send them: protobuf or
   }
   const found = await counted(address, "sluice_access_log_records_total", "result");
   assert.deepEqual(found, { taken: 8 });
-});
-
-test("the gateway has TLS files of its own: the other server may insist on a client name", async (t) => {
-  const folder = folderOf(t);
-  const ca = authority(folder, "ca");
-  const [server, client] = [ca.issue("server"), ca.issue("gateway.example")];
-  const store = memoryStore();
-  await publish(store, closed());
-  const judging = await agentOn(
-    t,
-    {
-      SVC_AGENT_SERVER_TLS_ENABLED: "true",
-      SVC_AGENT_SERVER_TLS_CERT_FILE: server.certFile,
-      SVC_AGENT_SERVER_TLS_KEY_FILE: server.keyFile,
-      SVC_AGENT_SERVER_TLS_CLIENT_CA_FILE: ca.certFile,
-      SVC_AGENT_SERVER_TLS_ALLOWED_CN: "gateway.example",
-    },
-    { store },
-  );
-  // By name, as the gRPC library cannot check the certificate of an IP address.
-  const address = judging.address.replace("127.0.0.1", "localhost");
-  const forwarding = (files: Readonly<Record<string, string>>) =>
-    agentOn(t, {
-      SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: address,
-      SVC_AGENT_SERVER_GRPC_GATEWAY_TLS_ENABLED: "true",
-      SVC_AGENT_SERVER_GRPC_GATEWAY_TLS_CA_FILE: ca.certFile,
-      ...files,
-    });
-  const gateway = await forwarding({
-    SVC_AGENT_SERVER_GRPC_GATEWAY_TLS_CERT_FILE: client.certFile,
-    SVC_AGENT_SERVER_GRPC_GATEWAY_TLS_KEY_FILE: client.keyFile,
-  });
-  assert.equal(await passes(gateway.address, "shop"), false);
-  assert.equal(await passes(gateway.address, "elsewhere"), true);
-  const nameless = await forwarding({});
-  const body = { control_point: "shop" };
-  const { status } = await call(nameless.address, "POST", "/v1/flowcontrol/checkhttp", body);
-  assert.equal(status, 503);
-});
-
-test("a gateway forwards every JSON route of flow control", async (t) => {
-  const local = await agentOn(t);
-  // Nothing listens at this address, so forwarding fails.
-  const gateway = await agentOn(t, {
-    SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: "127.0.0.1:1",
-  });
-  const page = await call(local.address, "GET", "/");
-  const all = new Set(page.body.match(/\/v1\/flowcontrol\/[a-z/]+/g));
-  // The control points that this agent has seen are its own.
-  const paths = [...all].filter((path) => path !== "/v1/flowcontrol/controlpoints");
-  assert.ok(paths.length >= 3, page.body);
-  for (const path of paths) {
-    const body = { control_point: "shop" };
-    const { status } = await call(gateway.address, "POST", path, body);
-    assert.equal(status, 503, path);
-  }
-});
-
-test("an unusable value of another controller is reported, and the other rules work", async (t) => {
-  const { address, lines, store, health } = await agentOn(t);
-  const stored = closed();
-  stored.set(
-    "/config/sampler/agent_group-default-policy-q-component_id-root.0",
-    new Uint8Array([255]),
-  );
-  await publish(store, stored);
-  await until("the good rule is in force", async () => !(await passes(address, "shop")));
-  assert.ok(lines.some(({ level, message }) => level === "error" && /policy-q/.test(message)));
-  const ready = await call(address, "GET", "/v1/status/system/readiness");
-  assert.equal(ready.status, 200, "the rules that work go on being used");
-  assert.match(ready.body, /degraded: rules refused: [^"]*policy-q/);
-  assert.equal(health.degraded.get("rules"), true);
-});
-
-const GARBAGE = new Uint8Array([255]);
-const refusedRules = (address: string) => counted(address, "sluice_rules_refused", "in_force");
-const readiness = (address: string) => call(address, "GET", "/v1/status/system/readiness");
-
-/** The store's content under the keys of `closed`, with other values for those of one tree. */
-const damaged = (tree: "config" | "decisions") =>
-  new Map(
-    [...closed()].map(([key, value]) => [key, key.startsWith(`/${tree}/`) ? GARBAGE : value]),
-  );
-
-for (const tree of ["config", "decisions"] as const) {
-  test(`an agent that starts beside ${tree} that it cannot read is not ready until they are written again`, async (t) => {
-    const store = memoryStore();
-    await publish(store, damaged(tree));
-    const { address, lines, health } = await agentOn(t, {}, { store });
-    const refused = lines.filter(({ level }) => level === "error");
-    assert.equal(refused.length, 1);
-    assert.match(
-      refused[0]?.message ?? "",
-      /^rule refused, nothing is in force in its place, and the agent is not ready: .*policy-p/,
-    );
-    const before = await readiness(address);
-    assert.equal(before.status, 503);
-    assert.match(
-      before.body,
-      /not ready yet: rules refused: [^"]*policy-p[^"]*nothing in its place/,
-    );
-    assert.equal(health.degraded.get("rules"), true);
-    assert.deepEqual(await refusedRules(address), { predecessor: 0, none: 1 });
-
-    await publish(store, closed());
-    await until("the agent is ready", async () => (await readiness(address)).status === 200);
-    assert.equal(await passes(address, "shop"), false);
-    assert.deepEqual(await refusedRules(address), { predecessor: 0, none: 0 });
-
-    await publish(store, damaged(tree));
-    await until(
-      "the damage is seen",
-      async () => (await refusedRules(address))["predecessor"] === 1,
-    );
-    assert.match(lines.at(-1)?.message ?? "", /^rule refused, its predecessor stays: /);
-    assert.equal((await readiness(address)).status, 200, "the rule that it knew goes on");
-    assert.equal(await passes(address, "shop"), false);
-  });
-}
-
-test("an agent that is ready stays ready beside a new rule that it cannot read, and says that nothing is in its place", async (t) => {
-  const store = memoryStore();
-  const { address, lines } = await agentOn(t, {}, { store });
-  await publish(store, damaged("config"));
-  await until("the damage is seen", async () => (await refusedRules(address))["none"] === 1);
-  assert.equal((await readiness(address)).status, 200);
-  assert.ok(
-    lines.some(({ message }) => /^rule refused, nothing is in force in its place: /.test(message)),
-  );
-});
-
-test("a damaged rule of another group, whose name begins alike, does not concern an agent", async (t) => {
-  const store = memoryStore();
-  const key = "/config/sampler/agent_group-default-x-policy-q-component_id-root.0";
-  await publish(store, new Map([[key, GARBAGE]]));
-  const { address, lines } = await agentOn(t, {}, { store });
-  assert.equal((await readiness(address)).status, 200);
-  assert.deepEqual(
-    lines.filter(({ level }) => level === "error"),
-    [],
-  );
 });
 
 test("a store that ends its watch fails the process; a stop does not", async (t) => {

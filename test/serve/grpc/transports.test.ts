@@ -1,158 +1,28 @@
+// Calls over both transports: messages, metadata, faults, deadlines, limits of size and compression.
+
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
-import { describe, type TestContext, test } from "node:test";
-import { setImmediate as turn } from "node:timers/promises";
+import { connect as connectHttp2 } from "node:http2";
+import { test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { ChannelCredentials, type Metadata, type ServiceError } from "@grpc/grpc-js";
+import { ChannelCredentials, type ServiceError } from "@grpc/grpc-js";
 import { Fault } from "#base/fault.ts";
-import type { Call, GrpcService, Method } from "#base/handler.ts";
-import { connectionsTo } from "../../kit/attack/server-end.ts";
+import type { Call, Method } from "#base/handler.ts";
 import { grpcClient } from "../../kit/clients/grpc.ts";
-import {
-  dial,
-  memoryMeter,
-  type Overrides,
-  readAll,
-  type TestPort,
-  testPort,
-} from "../../kit/sluice/port.ts";
+import { dial, memoryMeter, readAll } from "../../kit/sluice/port.ts";
 import { until } from "../../kit/until.ts";
+import {
+  framed,
+  HOUR_MS,
+  MIB,
+  message,
+  overBoth,
+  portsOver,
+  raw,
+  unary,
+} from "./transport-setup.ts";
 
-const message = Buffer.from("a message");
-const MIB = 1024 * 1024;
-
-function service(methods: Record<string, Method>): GrpcService {
-  return { name: "test.Service", methods };
-}
-
-const unary = (handle: Extract<Method, { kind: "unary" }>["handle"]): Method => ({
-  kind: "unary",
-  handle,
-});
-
-type Transport = "own" | "grpc-js";
-
-/** Opens ports and clients for the transport under test. */
-function portsOver(transport: Transport) {
-  const open = (
-    t: TestContext,
-    methods: Record<string, Method>,
-    { grpc, ...settings }: Overrides = {},
-    options: Partial<Parameters<typeof testPort>[1]> = {},
-  ): Promise<TestPort> =>
-    testPort(t, {
-      ...options,
-      services: [service(methods)],
-      settings: { ...settings, grpc: { ...grpc, transport } },
-    });
-  return {
-    open,
-    async serving(t: TestContext, methods: Record<string, Method>, settings: Overrides = {}) {
-      const { meter, ...counted } = memoryMeter();
-      const port = await open(t, methods, settings, { meter });
-      return { port, client: grpcClient(t, port.address), counted };
-    },
-  };
-}
-
-/** Makes a call with exactly these body bytes and returns its status. */
-async function raw(
-  t: TestContext,
-  address: string,
-  body: Uint8Array,
-  headers: Readonly<Record<string, string>>,
-): Promise<unknown> {
-  const session = connectHttp2(`http://${address}`);
-  t.after(() => session.destroy());
-  return call(session, body, headers);
-}
-
-async function call(
-  session: ClientHttp2Session,
-  body: Uint8Array,
-  headers: Readonly<Record<string, string>>,
-): Promise<unknown> {
-  const stream = session.request({
-    ":method": "POST",
-    ":path": "/test.Service/Size",
-    "content-type": "application/grpc+proto",
-    te: "trailers",
-    ...headers,
-  });
-  stream.end(body);
-  let status: unknown;
-  stream.on("response", (head) => {
-    status = head["grpc-status"];
-  });
-  stream.on("trailers", (head) => {
-    status = head["grpc-status"];
-  });
-  stream.resume();
-  await new Promise((resolve) => stream.on("close", resolve));
-  return status;
-}
-
-function framed(compressed: Uint8Array): Buffer {
-  const head = Buffer.alloc(5);
-  head[0] = 1;
-  head.writeUInt32BE(compressed.length, 1);
-  return Buffer.concat([head, compressed]);
-}
-
-const streams: Record<string, Method> = {
-  Count: {
-    kind: "stream",
-    client: false,
-    server: true,
-    async handle({ messages, send }, call) {
-      call.reply("x-stream", "counting");
-      for await (const first of messages) {
-        for (let at = 0; at < Number(String(first)); at++) await send(Buffer.alloc(10_000, at));
-      }
-    },
-  },
-  Sum: {
-    kind: "stream",
-    client: true,
-    server: false,
-    async handle({ messages, send }) {
-      let sum = 0;
-      for await (const each of messages) sum += Number(String(each));
-      if (sum < 0) throw new Fault("OUT_OF_RANGE", "below zero");
-      if (sum > 0) await send(Buffer.from(String(sum)));
-    },
-  },
-  Echo: {
-    kind: "stream",
-    client: true,
-    server: true,
-    async handle({ messages, send }) {
-      for await (const each of messages) {
-        if (String(each) === "stop") throw new Fault("ABORTED", "stopped");
-        await send(each);
-      }
-    },
-  },
-};
-
-const HOUR_MS = 3_600_000;
-
-/** Time from before connecting until GOAWAY, ms. */
-async function ageOf(t: TestContext, address: string): Promise<number> {
-  const started = performance.now();
-  const session = connectHttp2(`http://${address}`);
-  session.on("error", () => undefined);
-  t.after(() => session.destroy());
-  await new Promise((resolve) => session.once("goaway", resolve));
-  return performance.now() - started;
-}
-
-for (const transport of ["own", "grpc-js"] as const) {
-  describe(`over ${transport}`, () => gRPC(portsOver(transport)));
-}
-
-function gRPC({ open, serving }: ReturnType<typeof portsOver>): void {
+overBoth(({ open, serving }) => {
   test("passes messages unchanged to synchronous and asynchronous handlers, and counts them", async (t) => {
     const { client, counted } = await serving(t, {
       Now: unary((bytes) => bytes),
@@ -402,88 +272,6 @@ function gRPC({ open, serving }: ReturnType<typeof portsOver>): void {
     assert.deepEqual([bad.code, bad.details], [13, "internal error"]);
   });
 
-  test("sends the trailers of streams", async (t) => {
-    const { client } = await serving(t, {
-      Sum: {
-        kind: "stream",
-        client: true,
-        server: false,
-        async handle({ messages, send }, call) {
-          for await (const _ of messages);
-          call.trailer("x-end", "sum");
-          await send(message);
-        },
-      },
-      Count: {
-        kind: "stream",
-        client: false,
-        server: true,
-        async handle({ messages, send }, call) {
-          for await (const each of messages) await send(each);
-          call.trailer("x-end", "count");
-        },
-      },
-    });
-    const sum = await client.clientStream("/test.Service/Sum", [message]);
-    assert.equal(sum.trailers["x-end"], "sum");
-    const call = client.serverStream("/test.Service/Count", message);
-    const status = new Promise<{ metadata: Metadata }>((resolve) => call.once("status", resolve));
-    call.resume();
-    assert.deepEqual((await status).metadata.getMap()["x-end"], "count");
-  });
-
-  test("a server stream waits for a slow reader and then ends", async (t) => {
-    const { client, counted } = await serving(t, streams);
-    const call = client.serverStream("/test.Service/Count", Buffer.from("200"));
-    let seen = 0;
-    for await (const each of call) {
-      assert.equal((each as Uint8Array)[0], seen % 256);
-      seen++;
-    }
-    assert.equal(seen, 200);
-    assert.deepEqual(
-      counted.handled.map(({ code }) => code),
-      ["OK"],
-    );
-  });
-
-  test("a server stream ends when the caller cancels", async (t) => {
-    const { client, counted } = await serving(t, streams);
-    const call = client.serverStream("/test.Service/Count", Buffer.from("100000"));
-    call.on("error", () => undefined);
-    await new Promise((resolve) => call.once("data", resolve));
-    call.cancel();
-    await until("end", () => counted.handled.length === 1);
-    assert.equal(counted.handled[0]?.code, "CANCELLED");
-  });
-
-  test("a client stream ends with one reply, with a fault, or with INTERNAL if there is no reply", async (t) => {
-    const { client } = await serving(t, streams);
-    const of = (...numbers: number[]) =>
-      client.clientStream(
-        "/test.Service/Sum",
-        numbers.map((each) => Buffer.from(String(each))),
-      );
-    assert.equal(String((await of(1, 2, 3)).message), "6");
-    const below = await of(-1);
-    assert.deepEqual([below.code, below.details], [11, "below zero"]);
-    assert.equal((await of()).code, 13);
-  });
-
-  test("a bidirectional stream echoes, and a fault ends it", async (t) => {
-    const { client } = await serving(t, streams);
-    const call = client.bidirectional("/test.Service/Echo");
-    const seen: string[] = [];
-    call.on("data", (each: Uint8Array) => seen.push(String(each)));
-    const failed = new Promise<{ code?: number }>((resolve) => call.once("error", resolve));
-    call.write(Buffer.from("a"));
-    call.write(Buffer.from("b"));
-    await until("echo", () => seen.length === 2);
-    call.write(Buffer.from("stop"));
-    assert.equal((await failed).code, 10);
-    assert.deepEqual(seen, ["a", "b"]);
-  });
-
   test("ends the connection when the client half-closes the socket", async (t) => {
     const { port } = await serving(t, { Say: unary((bytes) => bytes) });
     const socket = dial(t, port);
@@ -505,69 +293,7 @@ function gRPC({ open, serving }: ReturnType<typeof portsOver>): void {
     );
     assert.equal(settings.maxConcurrentStreams, 1_000);
   });
-
-  // `test/serve/h2/lifecycle/goaway.test.ts` has the spread, in virtual time.
-  test("sends GOAWAY at max_connection_age, less a tenth by which it is spread", async (t) => {
-    const { port } = await serving(
-      t,
-      { Say: unary((bytes) => bytes) },
-      { grpc: { max_connection_age: 500 } },
-    );
-    const ages = await Promise.all(Array.from({ length: 10 }, () => ageOf(t, port.address)));
-    // Timers may fire a millisecond early, and late on a busy machine.
-    for (const age of ages) assert.ok(age >= 448, `${age} ms`);
-  });
-
-  test("callers do not notice a GOAWAY at max_connection_age", async (t) => {
-    const { client, port } = await serving(
-      t,
-      { Say: unary((bytes) => bytes) },
-      { grpc: { max_connection_age: 100, max_connection_age_grace: HOUR_MS } },
-    );
-    while (connectionsTo(port.port) < 5) {
-      const reply = await client.unary("/test.Service/Say", message);
-      assert.equal(reply.code, 0, reply.details);
-      await turn();
-    }
-  });
-
-  test("a call in progress outlives max_connection_age by max_connection_age_grace, and no longer", async (t) => {
-    const aborted: boolean[] = [];
-    const methods = {
-      Wait: unary((_, call) => {
-        const { promise, resolve } = Promise.withResolvers<Uint8Array>();
-        call.signal().addEventListener("abort", () => resolve(message));
-        call.signal().addEventListener("abort", () => aborted.push(true));
-        return promise;
-      }),
-    };
-    const grpc = { max_connection_age: 200, max_connection_age_grace: 300 };
-    const { client } = await serving(t, methods, { grpc });
-    const started = performance.now();
-    // If the grace were ignored, this deadline would end the call instead.
-    const reply = await client.unary("/test.Service/Wait", message, { timeout: 60_000 });
-    const lasted = performance.now() - started;
-    assert.ok(lasted >= 478, `${lasted} ms`);
-    assert.ok(reply.code !== 0 && reply.code !== 4, `${reply.code} ${reply.details}`);
-    await until("signal", () => aborted.length > 0);
-  });
-
-  test("without max_connection_age_grace, calls in progress may take as long as they need", async (t) => {
-    const waiting: (() => void)[] = [];
-    const methods = {
-      Wait: unary((bytes) => new Promise((resolve) => waiting.push(() => resolve(bytes)))),
-    };
-    const { port } = await serving(t, methods, { grpc: { max_connection_age: 100 } });
-    const session = connectHttp2(`http://${port.address}`);
-    t.after(() => session.destroy());
-    const status = call(session, Buffer.from([0, 0, 0, 0, 0]), { ":path": "/test.Service/Wait" });
-    await new Promise((resolve) => session.once("goaway", resolve));
-    // Another connection that begins now ends: the time has passed once more.
-    await ageOf(t, port.address);
-    for (const release of waiting) release();
-    assert.equal(await status, "0");
-  });
-}
+});
 
 test("Sluice's transport refuses a reply of more than 8 MiB before its first byte", async (t) => {
   const give = (asked: Uint8Array) => new Uint8Array(Number(Buffer.from(asked)));
