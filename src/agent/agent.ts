@@ -28,6 +28,7 @@ import { discover } from "./discovery/discovery.ts";
 import { follow, type Refusal, type RuleFaults } from "./follow.ts";
 import { answerControllers } from "./functions.ts";
 import { forwardingRoutes } from "./gateway.ts";
+import { LimitsInForce } from "./limits-in-force.ts";
 import { publishMetrics } from "./metrics-publisher.ts";
 import { guardOverload } from "./overload.ts";
 import { joinGroup } from "./peers.ts";
@@ -73,8 +74,17 @@ export async function startAgent(
   process.scope.add("applied policies", applied.close);
   const { default_control_point: byDefault } = config.flow_control;
   const controlPointsChanged = warnOfDefaultControlPoint(process, byDefault);
+  let inventory = inventoryOf(book);
+  const limits = new LimitsInForce({
+    clock,
+    log: process.log.child("limits"),
+    status: process.health.root.at("system", "limits"),
+    components: () => inventory.components,
+    gauges: (name) => flowMetrics.gauges(name),
+  });
+  scope.add("limits in force", limits.close);
   const known = followStore(process, config, book, snapshotPath, (refused) => {
-    const inventory = inventoryOf(book);
+    inventory = inventoryOf(book);
     controlPointsChanged(inventory.controlPoints);
     flowMetrics.keep(inventory);
     fluxMeters.keep(inventory.fluxMeters);

@@ -55,8 +55,22 @@ export interface AdaptiveGauges {
   summary(): AdaptiveSummary | undefined;
 }
 
+/**
+ * The state of a load scheduler. Only while it limits, it refuses flows: it measures the rate, lets everything pass because
+ * its decision says so, or has no decision that is still valid.
+ */
+export const LOAD_CONDITIONS = [
+  "limiting",
+  "measuring",
+  "pass_through",
+  "no_decision",
+  "out_of_date",
+] as const;
+export type LoadCondition = (typeof LOAD_CONDITIONS)[number];
+
 /** The bucket of a load scheduler. */
 export interface LoadGauges {
+  readonly condition: LoadCondition;
   /** The share of the load that may pass; 1 where all of it may. */
   readonly multiplier: number;
   /** Tokens per second; the bucket holds those of one. */

@@ -41,7 +41,7 @@ test("several observers are called in order", () => {
   all.queued(componentOf());
   all.scheduled(componentOf(), { ...flow, overtook: undefined, overtookAlike: undefined });
   all.settled(componentOf(), "refunded", -3);
-  all.loaded(componentOf(), { multiplier: 1, fillRate: 5, available: 0 });
+  all.loaded(componentOf(), { condition: "limiting", multiplier: 1, fillRate: 5, available: 0 });
   all.adapted(componentOf(), { summary: () => undefined });
   assert.deepEqual(heard, [
     "a ended here",

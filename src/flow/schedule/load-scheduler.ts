@@ -6,7 +6,7 @@ import { type Component, type Decision, type Grant, Missing } from "../flow.ts";
 import type { Labels } from "../label.ts";
 import { boundedSignal } from "../limit/bounded-signal.ts";
 import { type Gap, gapOf, type Substitute, standInFor } from "../limit/stand-in.ts";
-import type { LoadGauges, Observer } from "../observer.ts";
+import type { LoadCondition, LoadGauges, Observer } from "../observer.ts";
 import type { LimiterNumbers, LoadSchedulerNumbers, WorkloadDetail } from "../rules.ts";
 import { type Estimates, NO_ESTIMATES, type Ticket } from "./front-end.ts";
 import type { Gate, Wait } from "./gate.ts";
@@ -22,9 +22,17 @@ export class LoadState implements LoadGauges {
   /** Unix ms. */
   validUntil = 0;
   estimates = NO_ESTIMATES;
+  readonly #clock: Clock;
+
+  get condition(): LoadCondition {
+    if (this.gap === "pass_through") return this.gap;
+    if (this.gap !== undefined) return "no_decision";
+    if (this.#clock.wall() > this.validUntil) return "out_of_date";
+    return this.bucket.measuring ? "measuring" : "limiting";
+  }
 
   get multiplier(): number {
-    return this.gap === "pass_through" || this.bucket.measuring ? 1 : this.bucket.multiplier;
+    return this.condition === "limiting" ? this.bucket.multiplier : 1;
   }
 
   get fillRate(): number {
@@ -36,6 +44,7 @@ export class LoadState implements LoadGauges {
   }
 
   constructor({ clock }: { readonly clock: Clock }) {
+    this.#clock = clock;
     this.bucket = new LoadBucket(clock.now());
   }
 }
@@ -81,7 +90,11 @@ export class LoadGate implements Gate {
   take(_labels: Labels, ticket: Ticket, now: number, again: boolean): Decision<WorkloadDetail> {
     const standIn = this.#standIn(now);
     if (standIn !== undefined && standIn !== "last_known") {
-      if (standIn !== "pass_through") this.#observer.anomaly("undecided");
+      if (standIn !== "pass_through") {
+        this.#observer.anomaly("undecided");
+        // It may be that no decision has ever come, so that nothing was reported yet.
+        this.#observer.loaded(this.#component, this.#state);
+      }
       return this.#stood(ticket, standIn);
     }
     const { bucket } = this.#state;

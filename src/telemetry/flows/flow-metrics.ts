@@ -17,6 +17,7 @@ import {
   type AdaptiveGauges,
   ANOMALIES,
   type Anomaly,
+  LOAD_CONDITIONS,
   type LoadGauges,
   type MissingLabel,
   type Observer,
@@ -237,6 +238,11 @@ export class FlowMetrics implements Observer, MetricSource {
     else show(row);
   }
 
+  /** The numbers of a component that its limiter reported last. */
+  gauges(name: ComponentName): Partial<Pick<ComponentRow, "load" | "adaptive">> {
+    return this.#components.named(componentKey(name)) ?? {};
+  }
+
   /** The service needed so long for an accepted flow that a scheduler counted to this workload. */
   completed({ workload, ...name }: LoggedWorkload, latencyMs: number): void {
     const row = this.#components.named(nameKey("workload_requests_total", name));
@@ -430,6 +436,10 @@ function collectComponent(to: MetricSink, row: ComponentRow): void {
   settlements?.collect(to, [policyName, policyHash, componentId]);
   if (load !== undefined) {
     const labels = [policyName, policyHash, componentId];
+    for (const condition of LOAD_CONDITIONS) {
+      const is = load.condition === condition ? 1 : 0;
+      to.number("sluice_load_condition", [...labels, condition], is);
+    }
     to.number("token_bucket_lm_ratio", labels, load.multiplier);
     to.number("token_bucket_fill_rate", labels, load.fillRate);
     to.number("token_bucket_capacity_total", labels, load.fillRate);

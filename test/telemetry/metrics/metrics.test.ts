@@ -134,7 +134,7 @@ function everything(): Metrics {
   flows.settled(scheduler, "committed", 2);
   const found = { keys: 1, lowest: 20, highest: 20, lowestLatency: 5, highestLatency: 5 };
   flows.adapted(scheduler, { summary: () => found });
-  flows.loaded(scheduler, { multiplier: 0.5, fillRate: 10, available: 3 });
+  flows.loaded(scheduler, { condition: "limiting", multiplier: 0.5, fillRate: 10, available: 3 });
   flows.completed({ policyName: "p", policyHash: "h", componentId: "root.9", workload: "w" }, 7);
   flows.ended("ingress");
   flows.lookedUp(true);

@@ -92,6 +92,12 @@ export const WORKLOAD_METRICS = {
     labels: COMPONENT,
     about: "Keys that have an adaptive limit of their own, at most 16 384 for each component.",
   },
+  sluice_load_condition: {
+    type: "gauge",
+    labels: [...COMPONENT, "condition"],
+    about:
+      "1 for the state of a load scheduler: `limiting`; or, while every flow passes, `measuring` the rate, `pass_through` because its decision says so, `no_decision`, or `out_of_date` because the last one is too old.",
+  },
   token_bucket_lm_ratio: {
     type: "gauge",
     labels: COMPONENT,

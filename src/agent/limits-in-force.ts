@@ -1,0 +1,136 @@
+// Limits that no policy states: those that adaptive limiters have found, and the shares of load schedulers, which the
+// controller decides for a limited time. The status shows them, and the log says when shares are missing, because every
+// flow passes then.
+
+import type { Clock } from "#base/clock.ts";
+import type { Log } from "#base/log.ts";
+import type { Component } from "#flow/flow.ts";
+import type { AdaptiveGauges, LoadGauges } from "#flow/observer.ts";
+import type { StatusNode } from "#host/status/status.ts";
+
+/** Time between two looks, ms. Controllers decide every ten seconds. */
+const LOOK_MS = 10_000;
+/** Schedulers that one line of the log names. */
+const MAX_NAMED = 5;
+
+type Name = Pick<Component, "kind" | "policyName" | "policyHash" | "componentId">;
+
+interface Options {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly status: StatusNode;
+  /** The components of the plan in force. */
+  readonly components: () => readonly Name[];
+  /** The numbers that a component reported last. */
+  readonly gauges: (name: Name) => {
+    readonly load?: LoadGauges | undefined;
+    readonly adaptive?: AdaptiveGauges | undefined;
+  };
+}
+
+export class LimitsInForce {
+  readonly #options: Options;
+  #lapsedBefore: ReadonlySet<string> = new Set();
+  #reported = false;
+  #disarm: (() => void) | undefined;
+
+  constructor(options: Options) {
+    this.#options = options;
+    options.status.childrenWith("policy", {
+      names: () => new Set(this.#shown().map(({ policyName }) => policyName)),
+      fill: (policy, node) => {
+        const own = this.#shown().filter(({ policyName }) => policyName === policy);
+        for (const name of own) this.#fill(name, node.at("component", name.componentId));
+        return own.length > 0;
+      },
+    });
+    this.#lookLater();
+  }
+
+  readonly close = async (): Promise<void> => this.#disarm?.();
+
+  /** A scheduler has no decision for a moment when it begins: it counts from the second look on. */
+  #look(): void {
+    const { log } = this.#options;
+    const names = this.#shown().filter((name) => this.#isLapsed(name));
+    const lapsed = new Set(
+      names.map(({ policyName, componentId }) => `${policyName}/${componentId}`),
+    );
+    const still = [...lapsed].filter((name) => this.#lapsedBefore.has(name));
+    this.#lapsedBefore = lapsed;
+    if (still.length > 0 && !this.#reported) {
+      this.#reported = true;
+      const more = still.length > MAX_NAMED ? ` and ${still.length - MAX_NAMED} more` : "";
+      const which = still.slice(0, MAX_NAMED).join(", ") + more;
+      log.warn(
+        { schedulers: still.length },
+        `load schedulers have no valid decision of a controller, and let every flow pass: ${which}`,
+      );
+    } else if (lapsed.size === 0 && this.#reported) {
+      this.#reported = false;
+      log.info({}, "all load schedulers have a valid decision again");
+    }
+  }
+
+  #lookLater(): void {
+    this.#disarm = this.#options.clock.alarm(LOOK_MS, () => {
+      this.#look();
+      this.#lookLater();
+    });
+  }
+
+  /** The components that have such limits, each once. */
+  #shown(): readonly Name[] {
+    const { components, gauges } = this.#options;
+    const shown = new Map<string, Name>();
+    for (const name of components()) {
+      const { load, adaptive } = gauges(name);
+      if (load === undefined && adaptive === undefined) continue;
+      shown.set(JSON.stringify([name.policyName, name.componentId]), name);
+    }
+    return [...shown.values()];
+  }
+
+  #isLapsed(name: Name): boolean {
+    const condition = this.#options.gauges(name).load?.condition;
+    return condition !== undefined && condition in LAPSED;
+  }
+
+  #fill(name: Name, node: StatusNode): void {
+    const { load, adaptive } = this.#options.gauges(name);
+    if (load === undefined) node.ok(adaptiveText(adaptive));
+    else if (load.condition === "no_decision" || load.condition === "out_of_date") {
+      node.fail(LAPSED[load.condition]);
+    } else node.ok(loadText(load));
+  }
+}
+
+const LAPSED = {
+  no_decision: "no controller has decided a share of the load: every flow passes",
+  out_of_date: "the last decision of a controller is too old: every flow passes",
+} as const;
+
+function loadText({ condition, multiplier, fillRate }: LoadGauges): string {
+  if (condition === "measuring") return "measures the load: every flow passes";
+  if (condition === "pass_through") return "is told to let every flow pass";
+  return `lets a share of ${rounded(multiplier)} pass: ${rounded(fillRate)} tokens per second`;
+}
+
+function adaptiveText(adaptive: AdaptiveGauges | undefined): string {
+  const summary = adaptive?.summary();
+  if (summary === undefined) return "this agent counts no flows of it yet";
+  const { keys, lowest, highest, lowestLatency, highestLatency } = summary;
+  const limit = `a limit of ${range(lowest, highest)}${keys > 1 ? ` for ${keys} keys` : ""}`;
+  if (lowestLatency === undefined) return limit;
+  return `${limit}, ${range(lowestLatency, highestLatency ?? lowestLatency)} ms without a queue`;
+}
+
+function range(lowest: number, highest: number): string {
+  const [from, to] = [rounded(lowest), rounded(highest)];
+  return from === to ? from : `${from} to ${to}`;
+}
+
+/** Three digits. */
+function rounded(number: number): string {
+  return String(Number(number.toPrecision(3)));
+}
