@@ -125,7 +125,7 @@ async function openRedisCounters(options: RedisCountersOptions): Promise<RedisCo
       const keys = new KeySpace(namespace, group, name);
       return new SharedBuckets(leases, new RedisBuckets(requests, clock, keys));
     },
-    fixedLimits: true,
+    fixedLimits: "redis",
     slots: (name) => new RedisSlots(requests, ends, new KeySpace(namespace, group, name)),
     close: () => requests.close(),
   };

@@ -26,8 +26,8 @@ export interface SharedBucketEngine extends SharedEngine<BucketParams>, BucketEn
 
 /** Opening the counts of a limiter must not have an effect by itself: rules are also tried without coming into force. */
 export interface SharedCounters {
-  /** Its slots know no limits that find their own value: rules with such limits are refused. */
-  readonly fixedLimits?: true;
+  /** The name of an engine whose slots know no limits that find their own value: rules with such limits are refused. */
+  readonly fixedLimits?: string;
   buckets(name: CounterName): SharedBucketEngine;
   /** A slot that one agent took can be given back by every other one. */
   slots(name: CounterName): SharedEngine<SlotParams>;

@@ -73,12 +73,10 @@ export class ConcurrencyLimiter implements Limiter {
     { clock, observer, sharedCounters }: ConcurrencyContext,
     engine: CounterEngine<SlotParams> = state.shared ?? state.slots,
   ) {
-    if (rule.adaptive !== undefined && sharedCounters?.fixedLimits === true) {
-      const wanted = "counters.engine local or peers";
-      throw new Fault(
-        "FAILED_PRECONDITION",
-        `adaptive max_concurrency: wanted ${wanted}, got another`,
-      );
+    const fixed = sharedCounters?.fixedLimits;
+    if (rule.adaptive !== undefined && fixed !== undefined) {
+      const wanted = `wanted counters.engine local or peers, got ${fixed}`;
+      throw new Fault("FAILED_PRECONDITION", `adaptive max_concurrency: ${wanted}`);
     }
     this.component = component;
     this.#rule = rule;

@@ -421,7 +421,7 @@ test("each key has an adaptive limit of its own", () => {
 
 test("an engine whose limits are fixed refuses a rule with an adaptive one", () => {
   const sharedCounters: SharedCounters = {
-    fixedLimits: true,
+    fixedLimits: "redis",
     buckets: () => assert.fail("there is no rate limiter"),
     slots: () => assert.fail("the rule is refused"),
   };
@@ -429,7 +429,7 @@ test("an engine whose limits are fixed refuses a rule with an adaptive one", () 
   const state = new Bench(concurrencyRule()).state;
   assert.throws(
     () => new Bench(concurrencyRule({ adaptive: ADAPTIVE }), undefined, context, state),
-    /adaptive max_concurrency: wanted counters.engine local or peers/,
+    /adaptive max_concurrency: wanted counters.engine local or peers, got redis/,
   );
   assert.doesNotThrow(() => new Bench(concurrencyRule(), undefined, context, state));
 });

@@ -125,7 +125,7 @@ test("a component that is added shows the gauges that it reported before its ser
   const found = { keys: 1, lowest: 20, highest: 30, lowestLatency: 5, highestLatency: 5 };
   for (const each of [scheduler, gone]) {
     flows.adapted(each, { summary: () => found });
-    flows.loaded(each, { multiplier: 0.5, fillRate: 10, available: 3 });
+    flows.loaded(each, { condition: "limiting", multiplier: 0.5, fillRate: 10, available: 3 });
   }
   flows.keep({ components: [aComponent(), scheduler], classifiers: [] });
   const limit = (component_id: string) =>
