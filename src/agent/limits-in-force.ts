@@ -6,13 +6,14 @@ import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import type { Component } from "#flow/flow.ts";
 import type { AdaptiveGauges, LoadGauges } from "#flow/observer.ts";
-import type { StatusNode } from "#host/status/status.ts";
+import type { SluiceProcess } from "#process/process.ts";
 
 /** Time between two looks, ms. Controllers decide every ten seconds. */
 const LOOK_MS = 10_000;
 /** Schedulers that one line of the log names. */
 const MAX_NAMED = 5;
 
+type StatusNode = SluiceProcess["health"]["root"];
 type Name = Pick<Component, "kind" | "policyName" | "policyHash" | "componentId">;
 
 interface Options {
