@@ -6,6 +6,8 @@ import { Pending } from "#flow/flow.ts";
 
 /** Most runs in one request: bounds the time that the home spends on it. */
 const MAX_RUNS = 64;
+/** Most amounts in the run for the flows behind: callers may name any number of tokens, and messages carry 32 bits. */
+const MAX_BROUGHT = 65_536;
 
 export class Waiter {
   readonly want: number;
@@ -50,7 +52,9 @@ export function batchOf(queue: Waiter[]): Batch {
       if (last?.want === want) last.times += 1;
       else if (runs.length < MAX_RUNS) runs.push({ want, times: 1 });
       else break;
-      if (want > 0 && behind >= want) brought = { want, times: Math.floor(behind / want) };
+      if (want > 0 && behind >= want) {
+        brought = { want, times: Math.min(MAX_BROUGHT, Math.floor(behind / want)) };
+      }
       waiters.push(waiter);
     }
     taken += 1;
@@ -66,13 +70,15 @@ export function deliver(
   { granted }: BucketReply,
   each: (waiter: Waiter, granted: boolean) => void,
 ): void {
-  let at = 0;
-  for (const [index, { times }] of runs.entries()) {
-    const count = granted[index] ?? 0;
-    for (let n = 0; n < times; n++) {
-      const waiter = waiters[at++];
-      if (waiter !== undefined) each(waiter, n < count);
+  let index = 0;
+  let answered = 0;
+  for (const waiter of waiters) {
+    if (answered === runs[index]?.times) {
+      index += 1;
+      answered = 0;
     }
+    each(waiter, answered < (granted[index] ?? 0));
+    answered += 1;
   }
 }
 
