@@ -23,7 +23,7 @@ demo: node ## A real Envoy, a demo service behind it, and traffic; shows accepts
 	@$(NODE) deploy/tools/install.ts envoy
 	$(NODE) deploy/demo/demo.ts
 
-demo-loop: node ## A shop under three times its capacity, without a policy and with one (four minutes)
+demo-loop: node ## A shop under three times its capacity, without a policy and with one (five minutes)
 	@$(NODE) deploy/tools/install.ts envoy
 	$(NODE) deploy/demo/loop.ts
 
@@ -31,7 +31,7 @@ demo-fleet: node ## One limit for three agents over etcd and Redis; kill what yo
 	@$(NODE) deploy/tools/install.ts envoy etcd redis
 	$(NODE) deploy/demo/fleet.ts
 
-rehearse: node ## Play three scenarios for real, beside their simulations (about six minutes)
+rehearse: node ## Play three scenarios for real, beside their simulations (about seven minutes)
 	@$(NODE) deploy/tools/install.ts envoy
 	$(NODE) deploy/demo/rehearse.ts
 

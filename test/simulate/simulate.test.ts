@@ -423,6 +423,17 @@ describe("the scenarios that ship", () => {
     });
   }
 
+  it("priorities: the share comes to rest whenever the overload begins between two decisions", async () => {
+    for (const at of [36, 38, 41]) {
+      const edit = (text: string) => text.replaceAll("35s", `${at}s`);
+      const { outcomes } = await shipped("priorities", "priorities", edit);
+      assert.deepEqual(
+        outcomes.filter((outcome) => !outcome.holds),
+        [],
+      );
+    }
+  });
+
   it("learn of ends as often as Envoy's access log reports them", () => {
     const envoy = readFileSync(join(SCENARIOS, "../envoy/access-log-grpc.yaml"), "utf8");
     const [, seconds] = /buffer_flush_interval: ([\d.]+)s/.exec(envoy) ?? [];
