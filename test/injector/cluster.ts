@@ -129,7 +129,7 @@ export async function cluster(t: TestContext): Promise<Cluster> {
       const items = configMap === undefined ? [] : [configMap];
       reply(200, { metadata: { resourceVersion: "1" }, items });
     } else if (kind === "pods") {
-      reply(200, { metadata: { resourceVersion: "1" }, items: held.pods.get(namespace) ?? [] });
+      replyPods(asked, held.pods.get(namespace) ?? []);
     } else if (kind === "events") {
       const event = JSON.parse(body);
       const isNew = held.events.every(({ metadata }) => metadata.name !== event.metadata.name);
@@ -143,6 +143,19 @@ export async function cluster(t: TestContext): Promise<Cluster> {
     return true;
   };
   return state;
+}
+
+/** Pages of two pods, whatever the limit, of those that the selector asks for. */
+function replyPods({ query, reply }: Asked, pods: readonly Any[]): void {
+  if (Number(query.get("limit") ?? 0) < 1) {
+    reply(400, { message: "wanted a limit" });
+    return;
+  }
+  const left = [...(query.get("fieldSelector") ?? "").matchAll(/status\.phase!=(\w+)/g)];
+  const asked = pods.filter((pod) => left.every(([, phase]) => pod.status?.phase !== phase));
+  const from = Number(query.get("continue") ?? 0);
+  const next = from + 2 < asked.length ? { continue: String(from + 2) } : {};
+  reply(200, { metadata: { resourceVersion: "1", ...next }, items: asked.slice(from, from + 2) });
 }
 
 function answerNone(reply: Asked["reply"]): boolean {

@@ -7,19 +7,19 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
 import type { KubeClient } from "../../api/client.ts";
-import { fieldOf, type KubeObject, type Resource, textOf } from "../../api/objects.ts";
+import type { KubeObject, Resource } from "../../api/objects.ts";
 import { hasAgent, inject } from "../mutation/mutate.ts";
 import { type Json, readPod } from "../pod.ts";
 import type { ClusterAbilities, InjectionSettings, Namespace } from "../settings.ts";
+import { livingPods } from "./living-pods.ts";
 
-const PODS: Resource = { group: "", version: "v1", plural: "pods" };
 const EVENTS: Resource = { group: "", version: "v1", plural: "events" };
 
 /** Pods that are listed in the status, and events that are written, in one search. */
 const MAX_SHOWN = 20;
 const MAX_EVENTS = 100;
-
-const OVER: readonly string[] = ["Succeeded", "Failed"];
+/** Pods of which it is remembered that they have an event. That of any other is tried again, and is there already. */
+const MAX_REPORTED = 10_000;
 
 export interface MissedPod {
   readonly namespace: string;
@@ -76,8 +76,10 @@ export class MissedPods implements MetricSource {
       for await (const pod of this.#missedIn(namespace, signal)) {
         count++;
         if (shown.length < MAX_SHOWN) shown.push(pod);
-        if (this.#reported.has(pod.uid)) still.add(pod.uid);
-        else if (events++ < MAX_EVENTS && (await this.#report(pod, signal))) still.add(pod.uid);
+        const isReported =
+          this.#reported.has(pod.uid) ||
+          (events++ < MAX_EVENTS && (await this.#report(pod, signal)));
+        if (isReported && still.size < MAX_REPORTED) still.add(pod.uid);
       }
     }
     const before = this.#count;
@@ -89,22 +91,15 @@ export class MissedPods implements MetricSource {
   }
 
   async *#missedIn(namespace: Namespace, signal: AbortSignal): AsyncGenerator<MissedPod> {
-    const { client } = this.#options;
-    let from = "";
-    do {
-      const page = await client.page(PODS, { namespace: namespace.name }, from, signal);
-      for (const object of page.items) {
-        if (!this.#isMissed(object, namespace)) continue;
-        const { name, uid = "" } = object.metadata;
-        yield { namespace: namespace.name, name, uid };
-      }
-      from = page.next;
-    } while (from !== "");
+    for await (const object of livingPods(this.#options.client, namespace.name, signal)) {
+      if (!this.#isMissed(object, namespace)) continue;
+      const { name, uid = "" } = object.metadata;
+      yield { namespace: namespace.name, name, uid };
+    }
   }
 
   #isMissed(object: KubeObject, namespace: Namespace): boolean {
     if (object.metadata.deletionTimestamp !== undefined) return false;
-    if (OVER.includes(textOf(fieldOf(object, "status"), "phase"))) return false;
     // The API server sends JSON.
     const pod = readPod(object as unknown as Json);
     if (hasAgent(pod)) return false;

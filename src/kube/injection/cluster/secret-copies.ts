@@ -7,17 +7,15 @@ import { isDeepStrictEqual } from "node:util";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "../../api/client.ts";
-import { fieldOf, type KubeObject, type OwnerReference, type Resource } from "../../api/objects.ts";
+import { fieldOf, type KubeObject, type OwnerReference } from "../../api/objects.ts";
 import { type Json, readPod, refersTo } from "../pod.ts";
 import type { Namespace } from "../settings.ts";
 import { optional, SECRETS, type SecretPlace } from "../tls/stores.ts";
+import { livingPods } from "./living-pods.ts";
 
 /** Marks a copy; its value is the namespace of the original. */
 export const COPY_OF = "sluice/copy-of";
 
-const PODS: Resource = { group: "", version: "v1", plural: "pods" };
-/** Pods that may start a container again. */
-const NOT_OVER = "status.phase!=Succeeded,status.phase!=Failed";
 /** Faults that every other namespace would have as well. */
 const EVERYWHERE: readonly string[] = ["UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"];
 
@@ -174,14 +172,10 @@ export class SecretCopies {
   }
 
   async #isUsed({ namespace, name }: SecretPlace, signal: AbortSignal): Promise<boolean> {
-    const selection = { namespace, fieldSelector: NOT_OVER };
-    let from = "";
-    do {
-      const page = await this.#options.client.page(PODS, selection, from, signal);
+    for await (const pod of livingPods(this.#options.client, namespace, signal)) {
       // The API server sends JSON.
-      if (page.items.some((pod) => refersTo(readPod(pod as unknown as Json), name))) return true;
-      from = page.next;
-    } while (from !== "");
+      if (refersTo(readPod(pod as unknown as Json), name)) return true;
+    }
     return false;
   }
 }
