@@ -312,7 +312,7 @@ test("agent: defaults are the documented ones", () => {
     flow_control: {
       default_control_point: "",
       max_keys: 1_000_000,
-      overload: { enabled: true, max_delay: 25, max_in_progress: 10_000 },
+      overload: { enabled: true, max_delay: 50, max_in_progress: 10_000 },
       preview_service: { enabled: true },
     },
     kubernetes_client: { http_client: HTTP_CLIENT },

@@ -119,8 +119,8 @@ const overloadConfig = table(
   {
     enabled: bool(true, "Shed checks. Otherwise all wait until they are judged.", { own: true }),
     max_delay: duration(
-      "25ms",
-      "Delay of the event loop above which checks are shed, if it lasts for 200 ms in which the agent is never idle. It is the time until everything that has arrived is handled; what others have of the processor meanwhile counts a quarter.",
+      "50ms",
+      "Delay of the event loop above which checks are shed, if it lasts for 200 ms in which the agent is never idle. It is the processor time until everything that has arrived is handled.",
       { own: true, least: "above 0s" },
     ),
     max_in_progress: number(

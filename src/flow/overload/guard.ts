@@ -18,12 +18,6 @@ const SUSTAINED_MS = 200;
 /** A loop that was idle for more than this share of the time since the last measurement is not overloaded. */
 const IDLE = 0.1;
 
-/**
- * The part of a delay that counts where the thread did not compute. Its machine is busy with others, or its processor time
- * is limited: then callers wait as well, but for few checks.
- */
-const OF_OTHERS = 0.25;
-
 /** The share of checks that are judged is cut by so much per measurement, times the delay in units of its limit. */
 const CUT = 0.05;
 /** Largest delay that counts, in units of the limit. */
@@ -215,14 +209,10 @@ export class OverloadGuard implements InProgress {
     if (this.delay > this.#limits.max_delay) this.#measured(this.delay, 0, now);
   }
 
-  /**
-   * By how much the measurement is late that was due: by the time that was computed meanwhile. The share of time that
-   * others had on the machine counts a quarter.
-   */
+  /** By how much the measurement is late that was due, as far as the thread has computed meanwhile. */
   #delayAt(now: number): number {
-    const passed = now - this.#due;
     const computed = this.#context.computed() - this.#computedAt - LOOK_MS;
-    return Math.min(passed, Math.max(computed, passed * OF_OTHERS));
+    return Math.max(0, Math.min(now - this.#due, computed));
   }
 
   #measured(delay: number, idleShare: number, now: number): void {
