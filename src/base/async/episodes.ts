@@ -22,6 +22,7 @@ export class Episodes {
   readonly #options: EpisodesOptions;
   readonly #open = new Map<string, Episode>();
   #disarm: (() => void) | undefined;
+  #closed = false;
 
   constructor(options: EpisodesOptions) {
     this.#options = options;
@@ -32,7 +33,9 @@ export class Episodes {
     return this.#open.keys();
   }
 
+  /** Does nothing once it is closed: what still happens then has no end that anyone would be told. */
   happened(name: string): void {
+    if (this.#closed) return;
     const { clock, quietMs, began } = this.#options;
     const episode = this.#open.get(name);
     if (episode !== undefined) {
@@ -46,6 +49,7 @@ export class Episodes {
   }
 
   close(): void {
+    this.#closed = true;
     this.#disarm?.();
     this.#disarm = undefined;
   }

@@ -237,12 +237,16 @@ export class LeasedBuckets {
     const before = this.#brought;
     const brought = { value, left: tokens, waitMs, ...broughtBy(batch, reply) };
     this.#brought = brought;
-    deliver(batch, reply, (waiter, granted) => {
-      if (granted && waiter.answer !== undefined) unwanted += waiter.want;
-      waiter.settle(granted ? passes : fails);
-    });
-    then();
-    this.#brought = before;
+    try {
+      deliver(batch, reply, (waiter, granted) => {
+        if (granted && waiter.answer !== undefined) unwanted += waiter.want;
+        waiter.settle(granted ? passes : fails);
+      });
+      then();
+    } finally {
+      // Tokens that were left here would be granted to flows of later batches, and never given back.
+      this.#brought = before;
+    }
     unwanted += Math.max(0, brought.tokens);
     if (unwanted > 0) this.#return(value, unwanted);
   }

@@ -77,8 +77,7 @@ export class Reservations {
     const now = clock.now();
     const id = this.#originOfIds() + uuid(chance).slice(ORIGIN_LENGTH);
     for (const part of parts) {
-      const { component, settlement } = part.limiter;
-      this.#places.take(component.policyName);
+      const { settlement } = part.limiter;
       const alike = this.#alike(settlement.timeoutMs);
       const known = alike.get(id);
       if (known !== undefined) {
@@ -110,7 +109,10 @@ export class Reservations {
     return "settled";
   }
 
-  /** What the flow took from limiters that settle. Those of a policy without room charge the estimate, which is reported. */
+  /**
+   * What the flow took from limiters that settle; each part has its place. Those of a policy without room charge the
+   * estimate, which is reported.
+   */
   #partsWithRoom(
     decisions: readonly Decision[],
     limiters: ReadonlyMap<Component, SettlingLimiter>,
@@ -122,8 +124,11 @@ export class Reservations {
       const limiter = limiters.get(decision.component);
       const grant = limiter === undefined ? undefined : grantOf(decision);
       if (limiter === undefined || grant === undefined) continue;
-      if (this.#places.hasRoomFor(limiter.component.policyName)) parts.push({ limiter, grant });
-      else {
+      const { policyName } = limiter.component;
+      if (this.#places.hasRoomFor(policyName)) {
+        this.#places.take(policyName);
+        parts.push({ limiter, grant });
+      } else {
         isFull = true;
         observer.settled(limiter.component, "no_room", 0);
       }

@@ -180,7 +180,9 @@ export class FlowMetrics implements Observer, MetricSource {
   }
 
   ended(controlPoint: string, settlement?: Settlement): void {
-    this.#controlPoint(controlPoint).ended++;
+    // An end need not name its control point. A row of its own would take the place of one that has a name.
+    const row = controlPoint === "" ? this.#others : this.#controlPoint(controlPoint);
+    row.ended++;
     if (settlement !== undefined) this.#settlements[settlement]++;
   }
 

@@ -33,7 +33,7 @@ const CHECK_METRICS = {
   flowcontrol_ends_total: {
     type: "counter",
     labels: ["control_point", "agent_group"],
-    about: "FlowEnd calls.",
+    about: "FlowEnd calls; those that name no control point count for `_other`.",
   },
   service_lookups_total: {
     type: "counter",

@@ -27,5 +27,7 @@ test("what happens again and again is told once at its beginning and once when i
   episodes.happened("a");
   assert.deepEqual(told.slice(4), ["a began"]);
   episodes.close();
+  episodes.happened("c");
   assert.equal(clock.alarms, 0);
+  assert.deepEqual(told.slice(5), []);
 });

@@ -352,6 +352,14 @@ describe("settlement", () => {
     assert.ok(all.open("a") !== "");
   });
 
+  it("is bounded for a flow of many limiters, too", () => {
+    for (const policies of [Array(16).fill("a"), Array.from({ length: 16 }, (_, at) => `p${at}`)]) {
+      const all = reservationsOf(4);
+      all.open(...policies);
+      assert.ok(all.reservations.count <= 4);
+    }
+  });
+
   it("keeps room for other policies where one has too many flows to settle", () => {
     const all = reservationsOf(12);
     const flood = () => {

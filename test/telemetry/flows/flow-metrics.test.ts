@@ -176,6 +176,12 @@ test("a sweep removes control points that nobody uses and no policy names, and m
   assert.deepEqual(shown("named", "used", "too-many"), []);
 });
 
+test("ends that name no control point count for those without a row of their own", () => {
+  const { flows, read } = meter();
+  flows.ended("");
+  assert.equal(read("flowcontrol_ends_total", { control_point: "_other" }), 1);
+});
+
 test("over-long control points and those that are no text never become labels", async () => {
   const { flows, read, scrape } = meter();
   for (const odd of ["x".repeat(257), "\ud800", "\udfff"]) flows.decided(aFlow(odd), aVerdict());
