@@ -241,11 +241,12 @@ test("pods that the webhook missed are counted, listed and reported once", async
   };
   const hasAgent = plainPod("has", { spec: { containers: [{ name: "sluice-agent" }] } });
   held.pods.set("shop", [
-    plainPod("missed"),
     plainPod("ended", ended),
     plainPod("going", going),
     optedOut,
     hasAgent,
+    // On the second page.
+    plainPod("missed"),
   ]);
   for (const other of ["unlabelled", "kube-system"]) held.pods.set(other, [plainPod("other")]);
   const { get } = await injectorOn(t, held, { SVC_INJECTOR_MISSED_PODS_INTERVAL: "1s" });
