@@ -60,7 +60,10 @@ async function run(enabled: boolean): Promise<void> {
   const policies = mkdtempSync(join(tmpdir(), "sluice-overload-"));
   writeFileSync(join(policies, "costly.yaml"), costlyPolicy(PATTERNS));
   const target = await freeTarget();
-  const env = { SVC_AGENT_FLOW_CONTROL_OVERLOAD_ENABLED: String(enabled) };
+  const env = {
+    SVC_AGENT_FLOW_CONTROL_OVERLOAD_ENABLED: String(enabled),
+    SVC_AGENT_FLOW_CONTROL_OVERLOAD_MAX_DELAY: "50ms",
+  };
   const sluice = await startSluice({ target, policies, env });
   // The limits of the policy come with its first tick.
   await new Promise((resolve) => setTimeout(resolve, 2_000));

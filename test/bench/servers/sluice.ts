@@ -54,7 +54,7 @@ export function sluiceCommand({ target, policies, transport = "own", tree: given
       SVC_AGENT_LOG_LEVEL: "error",
       // Benches ask for more than can be judged on purpose, and a check that is shed costs less.
       ...(existsSync(join(tree, "src/flow/overload"))
-        ? { SVC_AGENT_FLOW_CONTROL_OVERLOAD_ENABLED: "false" }
+        ? { SVC_AGENT_FLOW_CONTROL_OVERLOAD_MAX_DELAY: "1h" }
         : {}),
       ...(hasTransports ? { SVC_AGENT_SERVER_GRPC_TRANSPORT: transport } : {}),
     },
