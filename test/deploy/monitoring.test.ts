@@ -89,6 +89,32 @@ for (const chart of CHARTS) {
   });
 }
 
+test("one shed check raises no alert, and an agent that goes on shedding does", (t) => {
+  prometheus();
+  const [alerts = ""] = alertFiles("sluice-agent");
+  const firing = (values: string, exp_alerts: readonly object[]) => ({
+    interval: "15s",
+    input_series: [{ series: 'sluice_shed_checks_total{instance="a",namespace="n"}', values }],
+    alert_rule_test: Array.from({ length: 20 }, (_, minute) => ({
+      eval_time: `${minute}m`,
+      alertname: "SluiceShedsChecks",
+      exp_alerts: minute < 8 ? [] : exp_alerts,
+    })),
+  });
+  const [alert] = alertsOf("sluice-agent").filter(({ alert }) => alert === "SluiceShedsChecks");
+  const summary = alert?.annotations["summary"]
+    ?.replace("{{ $labels.instance }}", "a")
+    .replace("{{ $value }}", "1");
+  const fires = {
+    exp_labels: { severity: "warning", instance: "a", namespace: "n" },
+    exp_annotations: { ...alert?.annotations, summary },
+  };
+  const tests = [firing("0x19 1x100", []), firing("0x19 15+15x100", [fires])];
+  const text = JSON.stringify({ rule_files: [alerts], evaluation_interval: "15s", tests });
+  const folder = folderOf(t, { "shed.yaml": text });
+  execFileSync("promtool", ["test", "rules", join(folder, "shed.yaml")], { stdio: "pipe" });
+});
+
 test("each alert has a runbook page, and each page an alert", () => {
   const names = CHARTS.flatMap((chart) =>
     alertsOf(chart).map(({ alert, annotations }) => {
