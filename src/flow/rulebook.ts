@@ -144,7 +144,7 @@ export class Rulebook {
       state = newState(rule, { ...this.#context, sharedCounters: undefined }, this.#kinds, "");
       this.#trials.set(rule.kind, state);
     }
-    return bindRule(rule, slots, state, this.#context, this.#kinds);
+    return { member: bindRule(rule, slots, state, this.#context, this.#kinds), state };
   };
 
   *#renewed(changes: Changes["rules"], refused: RefusedRule[]): Generator<void, Renewed> {
@@ -155,7 +155,7 @@ export class Rulebook {
     const bind: Bind = (rule, slots) => {
       const state = stateOf.get(rule);
       if (state === undefined) throw new Fault("INTERNAL", "limiter rule without a state");
-      return bindRule(rule, slots, state, this.#context, this.#kinds);
+      return { member: bindRule(rule, slots, state, this.#context, this.#kinds), state };
     };
     const plan = yield* compilePlan(sorted, this.#group, this.#kinds, bind, this.#plan);
     return { rules, plan, states, stateOf };

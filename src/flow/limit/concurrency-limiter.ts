@@ -49,6 +49,10 @@ export class ConcurrencyState {
     this.shared = context.sharedCounters?.slots({ policyName: rule.policyName, name });
   }
 
+  passes(): boolean {
+    return this.gap === "pass_through";
+  }
+
   close(): void {
     this.shared?.close();
   }
@@ -105,10 +109,6 @@ export class ConcurrencyLimiter implements Limiter {
 
   undo(grant: Grant): void {
     this.#giveBack(grant, true);
-  }
-
-  get passesAll(): boolean {
-    return this.#state.gap === "pass_through";
   }
 
   /** The largest number of tokens in flight; 0 while there is none. */

@@ -51,6 +51,10 @@ export class RateState {
     this.shared = context.sharedCounters?.buckets({ policyName: rule.policyName, name });
   }
 
+  passes(): boolean {
+    return this.gap === "pass_through";
+  }
+
   close(): void {
     this.buckets.close();
     this.shared?.close();
@@ -96,10 +100,6 @@ export class RateLimiter implements Limiter {
     }
     const standIn = this.#standIn();
     return this.#counting.take(labels, now, this.#counted(standIn), standIn, asked);
-  }
-
-  get passesAll(): boolean {
-    return this.#state.gap === "pass_through";
   }
 
   /** The largest number of tokens that a flow can get at all; 0 while there are no numbers. */

@@ -21,6 +21,10 @@ export class SamplerState {
   percentage: number | undefined;
   passing: ReadonlySet<string> = NO_SESSIONS;
 
+  passes(session: string | undefined): boolean {
+    return session !== undefined && this.passing.has(session);
+  }
+
   close(): void {
     // Nothing is kept elsewhere.
   }
@@ -109,7 +113,7 @@ export class Sampler implements Limiter {
 
   #passes(session: string | undefined, percentage: number): boolean {
     if (session === undefined) return this.#chance() < percentage / 100;
-    if (this.#state.passing.has(session)) return true;
+    if (this.#state.passes(session)) return true;
     return percentage > 0 && this.#hash(session) / 4294967295 <= percentage / 100;
   }
 }

@@ -16,8 +16,6 @@ export interface Limiter {
   peek(flow: Flow, labels: Labels, now: number): Decision;
   /** Decides, and takes when it grants. Pending only where the engine is remote or the limiter queues. */
   take(flow: Flow, labels: Labels, now: number): Decision | Pending<Decision>;
-  /** Its policy lets all flows pass now (`pass_through`). Absent in limiters that know no such state. */
-  readonly passesAll?: boolean;
   /** Gives back what a decision of this limiter took. */
   undo(grant: Grant): void;
   /** Ends one slot; false when it is unknown or expired. Absent in limiters without slots. */

@@ -39,6 +39,11 @@ import {
 
 /** Buckets, slots or a share, and the numbers decided last. Carried from plan to plan by `stateIdentity`. */
 export interface LimiterState {
+  /**
+   * Whether the numbers let a flow pass whose key has this value, whatever the failure mode is. Absent in kinds whose
+   * numbers never do.
+   */
+  passes?(value: string | undefined): boolean;
   /** Called once, when no plan in force uses the state any more. Checks that began before may still ask it. */
   close(): void;
 }
@@ -107,6 +112,10 @@ abstract class Scheduled<Counts extends Partial<LimiterState>> implements Limite
   constructor(context: LinesContext, counts: Counts) {
     this.counts = counts;
     this.lines = new Lines(context);
+  }
+
+  passes(value: string | undefined): boolean {
+    return this.counts.passes?.(value) ?? false;
   }
 
   close(): void {

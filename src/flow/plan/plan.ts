@@ -16,7 +16,7 @@ import {
 } from "../limit/stage-member.ts";
 import type { LimiterRule, Rule, SelectorRule } from "../rules.ts";
 import type { Stage } from "../stages.ts";
-import type { KindTable } from "./kinds.ts";
+import type { KindTable, LimiterState } from "./kinds.ts";
 import { type Candidate, candidates, namedServices, type Selected, select } from "./selection.ts";
 import { compileShedding, NO_SHED_PLAN, type ShedMember, type ShedPlan } from "./shed-plan.ts";
 
@@ -56,8 +56,14 @@ export interface Plan {
   readonly controlPoints: ReadonlyMap<string, ControlPointPlan>;
 }
 
+/** A limiter rule's member and the state that it is bound to. */
+export interface Bound {
+  readonly member: StageMember;
+  readonly state: LimiterState;
+}
+
 /** Binds a limiter rule to its state for one control point. */
-export type Bind = (rule: LimiterRule, slots: LabelSlots) => StageMember;
+export type Bind = (rule: LimiterRule, slots: LabelSlots) => Bound;
 
 /** Compiles rules, which are `inOrder`, for the agents of one group, in steps. Throws a Fault when one does not compile. */
 export function* compilePlan(
@@ -127,11 +133,11 @@ function compileControlPoint(
       classifiers.push(selected(compileClassifier(rule, slots), rule));
     } else if (rule.kind === "flux_meter") meters.push(selected(rule.name, rule));
     else {
-      const member = bind(rule, slots);
+      const { member, state } = bind(rule, slots);
       const { stage } = rows[member.component.kind];
       members.push({ ...selected(member, rule), stage });
       const here = rule.selectors.filter((selector) => isOurs(selector, name, group));
-      shed.push({ rule, selectors: here, member, stage });
+      shed.push({ rule, selectors: here, component: member.component, state, stage });
     }
   }
   const sheddingFor = compileShedding(shed, rules, stages, slots);

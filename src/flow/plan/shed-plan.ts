@@ -1,12 +1,11 @@
-// Answers to checks that are shed, compiled with the plan: whether a rule that fails closed refuses the flow, and how
+// Answers to checks that are shed, compiled with the plan: whether a rule refuses the flow that nobody judges, and how
 // important the flow is. Both are known without classifiers and regular expressions, which are what an overloaded agent
 // has no time for.
 
 import { standInOf } from "#base/failure-mode.ts";
 import { unanswered } from "../check/decision.ts";
-import type { Component, Decision, RejectReason } from "../flow.ts";
+import { type Component, type Decision, Missing, type RejectReason } from "../flow.ts";
 import { type LabelSlots, type Labels, labelNumber } from "../label.ts";
-import type { Limiter, StageMember } from "../limit/stage-member.ts";
 import { compileMatcher } from "../match/matcher.ts";
 import {
   type ExpressionRule,
@@ -17,18 +16,30 @@ import {
   type SelectorRule,
   usualFailureMode,
 } from "../rules.ts";
-import type { Stage } from "../stages.ts";
+import type { LimitStage, Stage } from "../stages.ts";
+import type { LimiterState } from "./kinds.ts";
 import { applies, type Candidate, candidates, type Selected } from "./selection.ts";
 
 /** The priority of flows that no scheduler prioritises, as far as can be told cheaply. */
 const DEFAULT_PRIORITY = 1;
 
-/** A rule that refuses the flows that nobody judges. */
-export interface ShedRefusal {
-  readonly limiter: Limiter;
+/** The refusal of a flow that nobody judges. */
+interface ShedRefusal {
   readonly decision: Decision;
   readonly reason: RejectReason;
   readonly deniedStatus: number;
+}
+
+/** A rule that may refuse flows that nobody judges. Each refusal is undefined where the flow passes. */
+interface ShedRule {
+  /** Slot of the label that the limiter is keyed by; -1 without one, or where only a classifier can tell its value. */
+  readonly keySlot: number;
+  /** The policy says what happens to a flow without that label. */
+  readonly needsKey: boolean;
+  readonly withoutKey: ShedRefusal | undefined;
+  /** By the failure mode. */
+  readonly undecided: ShedRefusal | undefined;
+  readonly state: LimiterState;
 }
 
 type PriorityOf = (labels: Labels) => number;
@@ -36,28 +47,37 @@ type PriorityOf = (labels: Labels) => number;
 /** The part of a service's plan that sheds. */
 export interface ShedPlan {
   /** In the order of stages. */
-  readonly refusals: readonly Candidate<ShedRefusal>[];
+  readonly rules: readonly Candidate<ShedRule>[];
   readonly priorities: readonly Candidate<PriorityOf>[];
 }
 
-/** A limiter rule with its member. */
+/** A limiter rule with what it is bound to. */
 export interface ShedMember {
   readonly rule: LimiterRule;
   /** Those of the control point. */
   readonly selectors: readonly SelectorRule[];
-  readonly member: StageMember;
+  readonly component: Component;
+  readonly state: LimiterState;
   readonly stage: Stage;
 }
 
-export const NO_SHED_PLAN: ShedPlan = Object.freeze({ refusals: [], priorities: [] });
+export const NO_SHED_PLAN: ShedPlan = Object.freeze({ rules: [], priorities: [] });
 
-/** The refusal of the first rule that fails closed and applies; undefined for a flow that passes. */
-export function refusalOf({ refusals }: ShedPlan, labels: Labels): ShedRefusal | undefined {
-  for (const candidate of refusals) {
-    const { passesAll } = candidate.item.limiter;
-    if (passesAll !== true && applies(candidate, labels)) return candidate.item;
+/** The refusal by the first rule that applies and refuses the flow; undefined for a flow that passes. */
+export function refusalOf({ rules }: ShedPlan, labels: Labels): ShedRefusal | undefined {
+  for (const candidate of rules) {
+    const refusal = refusalBy(candidate.item, labels);
+    if (refusal !== undefined && applies(candidate, labels)) return refusal;
   }
   return undefined;
+}
+
+/** As a limiter without numbers answers: first by `on_missing_label`, then by what the numbers exempt. */
+function refusalBy(rule: ShedRule, labels: Labels): ShedRefusal | undefined {
+  const { keySlot, needsKey, undecided, state } = rule;
+  const value = keySlot < 0 ? undefined : labels.get(keySlot);
+  if (needsKey && value === undefined) return rule.withoutKey;
+  return undecided === undefined || state.passes?.(value) === true ? undefined : undecided;
 }
 
 /** The highest priority that a scheduler gives the flow. */
@@ -80,21 +100,14 @@ export function compileShedding(
   for (const rule of rules) {
     if (rule.kind === "classifier") for (const { label } of rule.rules) made.add(label);
   }
-  const refusals: Selected<ShedRefusal>[] = [];
+  const refusing: Selected<ShedRule>[] = [];
   const priorities: Selected<PriorityOf>[] = [];
   for (const stage of stages) {
     for (const one of members) {
       if (one.stage !== stage || stage.kind !== "limit") continue;
-      const limiter = one.member as Limiter;
-      if (failsClosed(limiter.component)) {
-        const deniedStatus = limiter.component.deniedStatus || stage.deniedStatus;
-        const item = {
-          limiter,
-          decision: Object.freeze({ ...unanswered(limiter.component), failure: "closed" as const }),
-          reason: stage.reason,
-          deniedStatus,
-        };
-        refusals.push({ item, selectors: supposed(one.selectors, made, slots) });
+      const item = compileRule(one, stage, made, slots);
+      if (item.undecided !== undefined || item.withoutKey !== undefined) {
+        refusing.push({ item, selectors: supposed(one.selectors, made, slots) });
       }
       if ("scheduler" in one.rule) {
         const item = compilePriority(one.rule.scheduler, made, slots);
@@ -102,12 +115,43 @@ export function compileShedding(
       }
     }
   }
-  if (refusals.length === 0 && priorities.length === 0) return () => NO_SHED_PLAN;
+  if (refusing.length === 0 && priorities.length === 0) return () => NO_SHED_PLAN;
   return (services) =>
     Object.freeze({
-      refusals: candidates(refusals, services),
+      rules: candidates(refusing, services),
       priorities: candidates(priorities, services),
     });
+}
+
+function compileRule(
+  { rule, component, state }: ShedMember,
+  stage: LimitStage,
+  made: ReadonlySet<string>,
+  slots: LabelSlots,
+): ShedRule {
+  const key = keyOf(rule);
+  // It is not known whether a flow will have a label that classifiers make: then the failure mode answers.
+  const known = key !== "" && !made.has(key);
+  const needsKey = known && rule.onMissingLabel !== "default_key";
+  const refusal = (decision: Partial<Decision>): ShedRefusal => ({
+    decision: Object.freeze({ ...unanswered(component), ...decision }),
+    reason: stage.reason,
+    deniedStatus: component.deniedStatus || stage.deniedStatus,
+  });
+  const refusesKeyless = needsKey && rule.onMissingLabel === "refuse";
+  return {
+    keySlot: known ? slots.of(key) : -1,
+    needsKey,
+    withoutKey: refusesKeyless ? refusal({ outcome: "refused", missing: Missing.key }) : undefined,
+    undecided: failsClosed(component) ? refusal({ failure: "closed" }) : undefined,
+    state,
+  };
+}
+
+/** The label that tells the flows of a limiter apart; "" without one. */
+function keyOf(rule: LimiterRule): string {
+  if ("limitByLabelKey" in rule) return rule.limitByLabelKey;
+  return "sessionLabelKey" in rule ? rule.sessionLabelKey : "";
 }
 
 /** Without numbers `local` and `last_known` are the usual mode of the kind, as they are while no decision has come. */
@@ -116,7 +160,7 @@ function failsClosed({ kind, onFailure }: Component): boolean {
   return standInOf(onFailure, usual, false) === "closed";
 }
 
-/** A rule whose selector costs too much is taken to apply: what fails closed must not pass because of an overload. */
+/** A rule whose selector costs too much is taken to apply: what it refuses must not pass because of an overload. */
 function supposed(
   selectors: readonly SelectorRule[],
   made: ReadonlySet<string>,

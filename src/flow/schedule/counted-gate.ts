@@ -21,7 +21,6 @@ export interface Counted {
   readonly component: Component;
   /** The largest number of tokens that a flow can ever get. */
   readonly most: number;
-  readonly passesAll: boolean;
   peek(flow: unknown, labels: Labels, now: number, asked: Asked): Decision;
   take(flow: unknown, labels: Labels, now: number, asked: Asked): Decision | Pending<Decision>;
   undo(grant: Grant): void;
@@ -58,10 +57,6 @@ export abstract class CountedGate<Limiter extends Counted> implements Gate {
     this.limiter = limiter;
     this.#input = new LimiterInput({ ...rule, tokensLabelKey: "" }, slots, observer);
     this.#needsKey = this.#input.keyed && rule.onMissingLabel !== "default_key";
-  }
-
-  get passesAll(): boolean {
-    return this.limiter.passesAll;
   }
 
   abstract retryIn(decision: Decision, wait: Wait, now: number): number | undefined;

@@ -21,8 +21,6 @@ export interface Gate {
   key(labels: Labels): string | undefined;
   /** The key of the flow that took something. */
   keyOf(grant: Grant): string;
-  /** Its policy lets all flows pass now. */
-  readonly passesAll: boolean;
   /** Mean tokens of the flows of each workload. */
   readonly estimates: Estimates;
   /** A flow has arrived. It is asked about next, once or more often. */

@@ -47,6 +47,10 @@ export class LoadState implements LoadGauges {
     this.#clock = clock;
     this.bucket = new LoadBucket(clock.now());
   }
+
+  passes(): boolean {
+    return this.gap === "pass_through";
+  }
 }
 
 export class LoadGate implements Gate {
@@ -64,10 +68,6 @@ export class LoadGate implements Gate {
     this.#state = state;
     this.#clock = clock;
     this.#observer = observer;
-  }
-
-  get passesAll(): boolean {
-    return this.#state.gap === "pass_through";
   }
 
   get estimates(): Estimates {

@@ -26,10 +26,6 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     this.#observer = observer;
   }
 
-  get passesAll(): boolean {
-    return this.gate.passesAll;
-  }
-
   /** Whether a flow that wants no tokens passes without asking the gate. */
   protected get freeOfCharge(): boolean {
     return true;

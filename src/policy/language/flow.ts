@@ -397,14 +397,16 @@ export const CANNOT_DECIDE: readonly string[] = [
   "An overloaded agent has more checks than it can judge (`flow_control.overload` in the [configuration](configuration.md)).",
   "It sheds the least important ones: they are answered without running classifiers or asking limiters. A flow is refused",
   "if a rule that applies fails closed, and passes otherwise; a rule that can only be told to apply by a classifier or a",
-  "regular expression is taken to apply. The reply has the header `x-sluice-shed`, and `sluice_shed_checks_total` counts it.",
+  "regular expression is taken to apply. `on_missing_label`, `pass_through_label_values` and `pass_through` mean the same as",
+  "always, except that `on_failure` answers where a classifier makes the label. The reply has the header `x-sluice-shed`, and",
+  "`sluice_shed_checks_total` counts it.",
   "The importance of a flow is its priority in the schedulers that apply to it, where selectors, workloads and",
   "`priority_label_key` compare only labels that the flow arrives with; the highest one counts. Where that takes a classifier",
   "or a regular expression, it is that of `default_workload_parameters`; flows without a scheduler have the priority 1.",
   "",
   "`on_missing_label` takes precedence: a flow that lacks the label passes or is refused whether or not the limiter can",
   "decide. A refusal has the reason `LIMITER_REASON_KEY_NOT_FOUND` in its limiter decision. The counter",
-  "`sluice_limiter_missing_labels_total` counts such flows by component, and those without the label",
+  "`sluice_limiter_missing_labels_total` counts such flows by component, unless they are shed, and those without the label",
   "`tokens_label_key`, which count as one token.",
 ];
 

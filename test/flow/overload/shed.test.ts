@@ -5,7 +5,14 @@ import { test } from "node:test";
 import { seededChance } from "#base/chance.ts";
 import type { CounterEngine, EngineAnswer } from "#flow/counters/counter-engine.ts";
 import type { SharedBucketEngine, SharedCounters } from "#flow/counters/shared-counters.ts";
-import { type Flow, Pending, RejectReason, type ShedCause, type Verdict } from "#flow/flow.ts";
+import {
+  type Flow,
+  Missing,
+  Pending,
+  RejectReason,
+  type ShedCause,
+  type Verdict,
+} from "#flow/flow.ts";
 import { createFlowController } from "#flow/flow-controller.ts";
 import type { Observer } from "#flow/observer.ts";
 import { OverloadGuard } from "#flow/overload/guard.ts";
@@ -16,6 +23,7 @@ import type {
   LimiterRule,
   MatcherRule,
   Rule,
+  SamplerRule,
 } from "#flow/rules.ts";
 import { flowOf, recordingObserver } from "../../kit/sluice/flow.ts";
 import { rate, rateRule, samplerRule } from "../limit/setup.ts";
@@ -181,6 +189,69 @@ test("a rule that lets all flows pass refuses none", () => {
   assert.equal(agent([[rule, rate(9, 9, true)]], OVERLOADED).now().accepted, true);
   const queue = quotaRule({}, { onFailure: "closed" });
   assert.equal(agent([[queue, quota(9, 9, true)]], OVERLOADED).now().accepted, true);
+});
+
+test("a flow without the label of a limiter passes or is refused by on_missing_label, whatever the failure mode is", () => {
+  const keyed = { limitByLabelKey: "user" } as const;
+  const refuses = { ...keyed, onMissingLabel: "refuse", onFailure: "open" } as const;
+  const passes = { ...keyed, onMissingLabel: "pass", onFailure: "closed" } as const;
+  const counts = { ...keyed, onMissingLabel: "default_key", onFailure: "closed" } as const;
+  const kinds: [Parameters<typeof agent>[0][number], boolean, boolean][] = [
+    [[rateRule(refuses), rate(9, 9)], true, false],
+    [[rateRule(passes), rate(9, 9)], false, true],
+    [[rateRule(counts), rate(9, 9)], false, false],
+    // A limiter asks for its label before it looks at its numbers.
+    [[rateRule(refuses), rate(9, 9, true)], true, false],
+    [[rateRule(counts), rate(9, 9, true)], true, true],
+    [[quotaRule({}, refuses), quota(9, 9)], true, false],
+    [[quotaRule({}, passes), quota(9, 9)], false, true],
+    [samplerRule({ ...refuses, sessionLabelKey: "user" }), true, false],
+    [samplerRule({ ...passes, sessionLabelKey: "user" }), false, true],
+  ];
+  for (const [at, [rule, withLabel, without]] of kinds.entries()) {
+    const overloaded = agent([rule], OVERLOADED);
+    const answers = [{ claims: { user: "ann" } }, { claims: {} }].map(
+      (flow) => overloaded.now(flow).accepted,
+    );
+    assert.deepEqual(answers, [withLabel, without], `${at}`);
+  }
+  const { decisions, deniedStatus } = agent(
+    [[rateRule({ ...refuses, deniedStatus: 401 }), rate(9, 9)]],
+    OVERLOADED,
+  ).now();
+  const [decision] = decisions;
+  assert.equal(deniedStatus, 401);
+  assert.deepEqual(
+    [decision?.outcome, decision?.missing, decision?.failure],
+    ["refused", Missing.key, undefined],
+  );
+});
+
+test("the failure mode answers where only a classifier can tell whether the flow has the label", () => {
+  const keyed = { limitByLabelKey: "made" } as const;
+  const passes = (rule: Partial<LimiterRule>) =>
+    agent([rateRule({ ...keyed, ...rule } as object), CLASSIFIER], OVERLOADED).now().accepted;
+  assert.equal(passes({ onMissingLabel: "refuse", onFailure: "open" }), true);
+  assert.equal(passes({ onMissingLabel: "pass", onFailure: "closed" }), false);
+});
+
+test("sessions that always pass a sampler pass it while checks are shed", () => {
+  const numbers = (passThroughLabelValues: string[]) =>
+    ({
+      policyName: "policy",
+      policyHash: "hash",
+      componentId: "root.0",
+      kind: "sampler",
+      acceptPercentage: 100,
+      passThroughLabelValues,
+    }) as const;
+  const rule = samplerRule({ sessionLabelKey: "user", onFailure: "closed" });
+  const accepts = (sampler: SamplerRule, user: string, classifiers: Rule[] = []) =>
+    agent([[sampler, numbers(["vip"])], ...classifiers], OVERLOADED).now({ claims: { user } })
+      .accepted;
+  assert.deepEqual([accepts(rule, "vip"), accepts(rule, "ann")], [true, false]);
+  const made = { ...CLASSIFIER, rules: CLASSIFIER.rules.map((one) => ({ ...one, label: "user" })) };
+  assert.equal(accepts(rule, "vip", [made]), false, "a classifier replaces what the caller claims");
 });
 
 test("a control point without rules is judged, and the others run no classifier", () => {

@@ -122,7 +122,7 @@ export function planOfSteps(steps: readonly Step[], classifiers: readonly Classi
     steps,
     slotLimiters,
     settlingLimiters: new Map(),
-    shedding: { refusals: [], priorities: [] },
+    shedding: { rules: [], priorities: [] },
   };
   const here = { keys: [], rules: [], members: [], forServices: () => services };
   return { controlPoint: () => here, controlPoints: new Map() };
