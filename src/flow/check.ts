@@ -44,7 +44,20 @@ export function judge(
   context: JudgementContext,
   now = context.clock.now(),
 ): Verdict | Pending<Verdict> {
-  return new Judgement(plan, flow, context, now).run();
+  const here = plan.controlPoint(flow.controlPoint);
+  const labels = new Labels(here.keys, flow.labels);
+  return judgeBy(here.forServices(flow.services), labels, flow, context, now);
+}
+
+/** Judges a flow whose rules and labels are known already. `labels` may have been read, and are those of this check alone. */
+export function judgeBy(
+  plan: ServicePlan,
+  labels: Labels,
+  flow: Flow,
+  context: JudgementContext,
+  now: number,
+): Verdict | Pending<Verdict> {
+  return new Judgement(plan, labels, flow, context, now).run();
 }
 
 const NO_DECISIONS: Decision[] = [];
@@ -93,14 +106,19 @@ class Judgement implements Verdict {
     return undefined;
   }
 
-  constructor(plan: Plan, flow: Flow, context: JudgementContext, now: number) {
-    const here = plan.controlPoint(flow.controlPoint);
+  constructor(
+    plan: ServicePlan,
+    labels: Labels,
+    flow: Flow,
+    context: JudgementContext,
+    now: number,
+  ) {
     this.#flow = flow;
     this.#context = context;
     this.#asked = now;
     this.start = context.clock.wallOf(this.#asked);
-    this.#plan = here.forServices(flow.services);
-    this.labels = new Labels(here.keys, flow.labels);
+    this.#plan = plan;
+    this.labels = labels;
   }
 
   run(): Verdict | Pending<Verdict> {

@@ -17,7 +17,7 @@ import {
 import { holdsSlots, type SlotLimiter } from "./limit/stage-member.ts";
 import type { Observer } from "./observer.ts";
 import type { OverloadGuard } from "./overload/guard.ts";
-import { shed } from "./overload/shed.ts";
+import { judgeOrShed } from "./overload/shed.ts";
 import type { Rulebook } from "./rulebook.ts";
 
 export interface FlowController {
@@ -55,9 +55,9 @@ export function createFlowController(
         ? (flow) => judge(book.plan, flow, context)
         : (flow) => {
             const now = clock.now();
-            const verdict =
-              now < guard.until ? undefined : shed(book.plan, flow, guard, context, now);
-            return verdict ?? judge(book.plan, flow, context, now);
+            return now < guard.until
+              ? judge(book.plan, flow, context, now)
+              : judgeOrShed(book.plan, flow, guard, context, now);
           },
     refuse: (flow, refusal) => refuse(flow, refusal, context),
     end: (refs) => whenAll(refs.map((ref) => endSlot(book, ref))),

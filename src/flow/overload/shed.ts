@@ -1,38 +1,44 @@
 // Answers a flow that the agent has no time to judge, by the failure modes of its rules.
 
-import type { Clock } from "#base/clock.ts";
-import { type Flow, RejectReason, type Verdict } from "../flow.ts";
+import { type JudgementContext, judge, judgeBy } from "../check.ts";
+import { type Flow, type Pending, RejectReason, type ShedCause, type Verdict } from "../flow.ts";
 import { Labels } from "../label.ts";
-import type { Observer } from "../observer.ts";
 import type { Plan } from "../plan/plan.ts";
-import { priorityOf, refusalOf } from "../plan/shed-plan.ts";
+import { priorityOf, refusalOf, type ShedPlan } from "../plan/shed-plan.ts";
 import { RAMP_STAGE } from "../stages.ts";
 import type { OverloadGuard } from "./guard.ts";
 import { priorityClass } from "./priorities.ts";
 
-interface ShedContext {
-  readonly clock: Clock;
-  readonly observer: Observer;
-}
-
 /**
- * The answer to a flow that is shed; undefined for one that is judged. Call when `now` has reached `guard.until`. A control
- * point without rules has nothing that could be saved.
+ * Judges a flow or sheds it. Call when `now` has reached `guard.until`. A control point without rules has nothing that
+ * could be saved.
  */
-export function shed(
+export function judgeOrShed(
   plan: Plan,
   flow: Flow,
   guard: OverloadGuard,
-  { clock, observer }: ShedContext,
+  context: JudgementContext,
   now: number,
-): Verdict | undefined {
-  if (!guard.attend(now)) return undefined;
+): Verdict | Pending<Verdict> {
+  if (!guard.attend(now)) return judge(plan, flow, context, now);
   const here = plan.controlPoint(flow.controlPoint);
-  if (here.rules.length === 0) return undefined;
-  const { shedding } = here.forServices(flow.services);
+  if (here.rules.length === 0) return judge(plan, flow, context, now);
+  const service = here.forServices(flow.services);
   const labels = new Labels(here.keys, flow.labels);
-  const cause = guard.sheds(priorityClass(priorityOf(shedding, labels)), now);
-  if (cause === undefined) return undefined;
+  const cause = guard.sheds(priorityClass(priorityOf(service.shedding, labels)), now);
+  return cause === undefined
+    ? judgeBy(service, labels, flow, context, now)
+    : shed(service.shedding, labels, flow, cause, context, now);
+}
+
+function shed(
+  shedding: ShedPlan,
+  labels: Labels,
+  flow: Flow,
+  cause: ShedCause,
+  { clock, observer }: JudgementContext,
+  now: number,
+): Verdict {
   const refusal = refusalOf(shedding, labels);
   // A feature that is not trusted yet stays off.
   const ramp = flow.rampMode && refusal === undefined ? RAMP_STAGE : undefined;

@@ -14,6 +14,7 @@ import {
   type Verdict,
 } from "#flow/flow.ts";
 import { createFlowController } from "#flow/flow-controller.ts";
+import type { LabelSource } from "#flow/label.ts";
 import type { Observer } from "#flow/observer.ts";
 import { OverloadGuard } from "#flow/overload/guard.ts";
 import { Rulebook } from "#flow/rulebook.ts";
@@ -252,6 +253,28 @@ test("sessions that always pass a sampler pass it while checks are shed", () => 
   assert.deepEqual([accepts(rule, "vip"), accepts(rule, "ann")], [true, false]);
   const made = { ...CLASSIFIER, rules: CLASSIFIER.rules.map((one) => ({ ...one, label: "user" })) };
   assert.equal(accepts(rule, "vip", [made]), false, "a classifier replaces what the caller claims");
+});
+
+test("a check that is judged while others are shed reads its labels once", () => {
+  const gold = quotaRule({ workloads: [workload("gold", 5)] });
+  const at = agent([[gold, quota(1_000, 1_000)]], { busy: 81, most: 100 });
+  for (let round = 0; round < 100; round++) {
+    at.judge({ claims: { w: "gold" } });
+    at.judge();
+  }
+  at.clock.advance(25);
+  const read: string[] = [];
+  const labels: LabelSource = {
+    get({ name }) {
+      read.push(name);
+      return name === "w" ? "gold" : undefined;
+    },
+    origin: () => "claim",
+    each: () => undefined,
+  };
+  const verdict = at.now({ labels });
+  assert.deepEqual([verdict.accepted, verdict.shed], [true, undefined]);
+  assert.deepEqual(read, ["w"]);
 });
 
 test("a control point without rules is judged, and the others run no classifier", () => {
