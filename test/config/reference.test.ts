@@ -102,3 +102,13 @@ for (const process of BOTH) {
     }
   });
 }
+
+test("the schema refuses durations that are not above 0 where they must be", () => {
+  const schema = configSchema("agent");
+  const accepts = (max_delay: unknown) =>
+    fits(schema, schema, { flow_control: { overload: { max_delay } } });
+  for (const good of ["50ms", "+1s", "0s1ms", "1m0s", "0.001s", "10h"])
+    assert.ok(accepts(good), good);
+  for (const bad of [0, "0", "0s", "0.00s", "0h0m", "-5ms", 25, "25"])
+    assert.ok(!accepts(bad), `${bad}`);
+});

@@ -2,7 +2,7 @@
 // rows say; rules between keys are checked only by the loader.
 
 import type { TextFormat } from "../table/format.ts";
-import type { LeafRow, Row, Table } from "../table/row.ts";
+import type { DurationRow, LeafRow, Row, Table } from "../table/row.ts";
 import { wantedOf } from "../table/value.ts";
 import { PROCESSES, type ProcessName } from "../tree.ts";
 
@@ -10,7 +10,9 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 
 type Definitions = Record<string, JsonSchema>;
 
-const DURATION = "^[+-]?(0|(\\d+(\\.\\d+)?(ns|us|µs|ms|s|m|h))+)$";
+const UNIT = "(ns|us|µs|ms|s|m|h)";
+const ANY_PART = `(\\d+(\\.\\d+)?${UNIT})`;
+const PART_ABOVE_0 = `((\\d*[1-9]\\d*(\\.\\d+)?|\\d+\\.\\d*[1-9]\\d*)${UNIT})`;
 
 /** The schema of `<service>.yaml`. */
 export function configSchema(process: ProcessName): JsonSchema {
@@ -61,6 +63,19 @@ function rowSchema(row: Row, definitions: Definitions): JsonSchema {
   };
 }
 
+/** Helm's expressions have no look-ahead, so a duration above 0 is one with a part above 0 somewhere. */
+function durationSchema(least: DurationRow["least"]): JsonSchema {
+  if (least === "any" || least === "0s") {
+    const sign = least === "any" ? "[+-]?" : "\\+?";
+    const pattern = `^${sign}(0|${ANY_PART}+)$`;
+    return { type: ["string", "integer", "null"], pattern, minimum: 0, maximum: 0 };
+  }
+  return {
+    type: ["string", "null"],
+    pattern: `^\\+?${ANY_PART}*${PART_ABOVE_0}${ANY_PART}*$`,
+  };
+}
+
 function leafSchema(row: LeafRow, definitions: Definitions): JsonSchema {
   switch (row.kind) {
     case "bool":
@@ -74,13 +89,7 @@ function leafSchema(row: LeafRow, definitions: Definitions): JsonSchema {
     case "choice":
       return { enum: [...row.values, null], default: row.default };
     case "duration":
-      return {
-        type: ["string", "integer", "null"],
-        pattern: DURATION,
-        minimum: 0,
-        maximum: 0,
-        default: row.default,
-      };
+      return { ...durationSchema(row.least), default: row.default };
     case "strings":
       return {
         type: ["array", "null"],

@@ -403,6 +403,8 @@ export const CANNOT_DECIDE: readonly string[] = [
   "The importance of a flow is its priority in the schedulers that apply to it, where selectors, workloads and",
   "`priority_label_key` compare only labels that the flow arrives with; the highest one counts. Where that takes a classifier",
   "or a regular expression, it is that of `default_workload_parameters`; flows without a scheduler have the priority 1.",
+  "Shed flows take no tokens, and neither schedulers nor flux meters count them. A client that floods an agent can get past",
+  "every limit that fails open: give limits that protect against abuse, and samplers that block, `on_failure: closed`.",
   "",
   "`on_missing_label` takes precedence: a flow that lacks the label passes or is refused whether or not the limiter can",
   "decide. A refusal has the reason `LIMITER_REASON_KEY_NOT_FOUND` in its limiter decision. The counter",
