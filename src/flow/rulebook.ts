@@ -228,7 +228,8 @@ export class Rulebook {
     const numbers = this.#numbers.get(key);
     const adopted = this.#adopted.get(state);
     if (numbers === undefined) {
-      if (!changed) return;
+      // A component whose state has no numbers yet is told so once more, because it reports that as its state.
+      if (!changed && adopted !== undefined) return;
       this.#adopted.delete(state);
       member.decide?.(undefined);
     } else if (numbers !== adopted && (numbers.policyHash === rule.policyHash || !adopted)) {

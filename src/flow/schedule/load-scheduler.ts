@@ -90,11 +90,7 @@ export class LoadGate implements Gate {
   take(_labels: Labels, ticket: Ticket, now: number, again: boolean): Decision<WorkloadDetail> {
     const standIn = this.#standIn(now);
     if (standIn !== undefined && standIn !== "last_known") {
-      if (standIn !== "pass_through") {
-        this.#observer.anomaly("undecided");
-        // It may be that no decision has ever come, so that nothing was reported yet.
-        this.#observer.loaded(this.#component, this.#state);
-      }
+      if (standIn !== "pass_through") this.#observer.anomaly("undecided");
       return this.#stood(ticket, standIn);
     }
     const { bucket } = this.#state;

@@ -2,7 +2,20 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { load, loadRule, NOTHING_LEFT, passed, SchedulerBench, workload } from "./kit.ts";
+import { seededChance } from "#base/chance.ts";
+import { createFlowController } from "#flow/flow-controller.ts";
+import type { LoadGauges } from "#flow/observer.ts";
+import { Rulebook } from "#flow/rulebook.ts";
+import { flowOf, recordingObserver } from "../../kit/sluice/flow.ts";
+import {
+  load,
+  loadRule,
+  NOTHING_LEFT,
+  passed,
+  SchedulerBench,
+  VirtualClock,
+  workload,
+} from "./kit.ts";
 
 /** Asks for `perSecond` flows a second for this long; returns how many passed and were refused. */
 function drive(bench: SchedulerBench, seconds: number, perSecond: number, patienceMs = 100) {
@@ -108,4 +121,31 @@ test("D-36: what passed while it measured is not given back", () => {
   const bench = new SchedulerBench(loadRule(), load(0));
   const asked = bench.ask();
   assert.deepEqual([asked.decision?.consumed, asked.decision?.grantId], [1, undefined]);
+});
+
+test("reports that it has no decision when its rule comes into force, and nothing for each check", () => {
+  const reported: LoadGauges[] = [];
+  const clock = new VirtualClock();
+  const recorded = recordingObserver();
+  const observer = {
+    ...recorded,
+    loaded: (_component: unknown, gauges: LoadGauges) => void reported.push(gauges),
+  };
+  const world = { clock, chance: seededChance(1), observer, maxKeys: 100 };
+  const book = new Rulebook("default", world);
+  const matcher = { labels: {}, list: [], expression: undefined };
+  const selectors = [{ controlPoint: "here", agentGroup: "default", service: "any", matcher }];
+  const rules = new Map([["rule", loadRule({}, { selectors })]]);
+  assert.deepEqual(book.apply({ rules, numbers: new Map() }), []);
+  assert.deepEqual(
+    reported.map(({ condition }) => condition),
+    ["no_decision"],
+  );
+  const controller = createFlowController(book, world);
+  for (let check = 0; check < 10; check++) controller.judge(flowOf({}));
+  assert.deepEqual(recorded.anomalies, Array(10).fill("undecided"));
+  assert.equal(reported.length, 1);
+  book.apply({ rules: new Map(), numbers: new Map([["rule", load(0.5)]]) });
+  assert.equal(reported.length, 2);
+  assert.equal(reported[1]?.condition, "measuring");
 });
