@@ -145,7 +145,6 @@ export class OverloadGuard implements InProgress {
     this.#closed = true;
     this.#disarm?.();
     this.#disarm = undefined;
-    this.until = Number.POSITIVE_INFINITY;
   }
 
   /** 0 to 1: how far the checks in progress are between the number from which some are shed and the limit. */

@@ -140,6 +140,16 @@ test("everything is judged again within two seconds after the overload, and the 
   assert.equal(loop.alarms, 0);
 });
 
+test("some checks are judged however long the agent is behind, and all of them soon after", () => {
+  const loop = new VirtualLoop();
+  // Shedding does not help against this: each turn computes for longer than the limit, whatever is judged.
+  loop.run({ ...COSTLY, rate: 2_500, lasts: 60_000 }, () => loop.pause(150));
+  const { share } = loop.guard;
+  assert.ok(share > 0.98 && share < 1, `${share} is shed`);
+  loop.rest(2_000);
+  assert.equal(loop.guard.share, 0);
+});
+
 test("a load just above what is possible is one episode, or a few", () => {
   const loop = new VirtualLoop();
   loop.run({ ...COSTLY, rate: 5_250, lasts: 20_000 });

@@ -391,6 +391,24 @@ test("checks that wait for other servers are in progress until they are answered
   assert.ok(at.judge() instanceof Pending);
 });
 
+test("a check whose counters fail is not in progress any more", () => {
+  const { waiting, counters } = slowCounters();
+  const at = agent([[rateRule(), rate(9, 9)]], { most: 10, sharedCounters: counters });
+  const failed: unknown[] = [];
+  for (let round = 0; round < 3; round++) {
+    const judged = at.judge();
+    assert.ok(judged instanceof Pending);
+    judged.whenSettled(
+      () => assert.fail("there is no verdict"),
+      (thrown) => failed.push(thrown),
+    );
+    assert.equal(at.guard.inProgress, 1);
+    waiting[round]?.fail(new Error("the engine threw"));
+    assert.equal(at.guard.inProgress, 0);
+  }
+  assert.equal(failed.length, 3);
+});
+
 test("checks in a queue are not in progress", () => {
   const at = agent([[quotaRule(), quota(1, 1)]], { most: 1 });
   assert.equal(at.now().accepted, true);
