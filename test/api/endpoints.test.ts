@@ -104,7 +104,10 @@ describe("endpoints", () => {
         (call: ReturnType<typeof callOf>) => endpoints.checkHttp({ controlPoint: "here" }, call),
         (call: ReturnType<typeof callOf>) => endpoints.check({ controlPoint: "here" }, call),
         (call: ReturnType<typeof callOf>) =>
-          endpoints.checkHttpJson({ control_point: "here" }, call),
+          endpoints.checkHttpJson(
+            { control_point: "here", request: { method: "GET", path: "/" } },
+            call,
+          ),
         // Only the general parser can read this one.
         (call: ReturnType<typeof callOf>) =>
           endpoints.checkHttpJson({ controlPoint: "here", unknown: [{}] }, call),
