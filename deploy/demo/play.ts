@@ -34,7 +34,7 @@ export function scenarioOf(name: string): Scenario {
   return scenario;
 }
 
-/** What a simulation of the scenario takes: with the policy of this name, or without any. */
+/** Input of a simulation of the scenario, with the policy of this name or without any. */
 export function inputOf(scenario: Scenario, policy: string | undefined): SimulationInput {
   const files = new Map<string, string>();
   // Without a policy there are no signals, and nothing to expect.

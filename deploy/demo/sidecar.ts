@@ -14,7 +14,7 @@ const PORTS = {
   Envoy: 10_000,
 } as const;
 
-export interface Sidecar {
+interface Sidecar {
   /** Directory of policy documents. */
   readonly policies: string;
   /** The service: a script, whose first argument is its port and which prints `on ADDRESS` when it listens, and more arguments. */

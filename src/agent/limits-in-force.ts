@@ -1,5 +1,5 @@
-// Limits that no policy states: those that adaptive limiters have found, and the shares of load schedulers, which the
-// controller decides for a limited time. The status shows them, and the log says when shares are missing, because every
+// Limits that Sluice finds itself: adaptive concurrency limits, and the shares of load schedulers, which the controller
+// decides for a limited time. The status shows them, and the log says when shares are missing, because every
 // flow passes then.
 
 import type { Clock } from "#base/clock.ts";
@@ -107,19 +107,20 @@ export class LimitsInForce {
 }
 
 const LAPSED = {
-  no_decision: "no controller has decided a share of the load: every flow passes",
+  no_decision: "this load scheduler has no decision of a controller yet: every flow passes",
   out_of_date: "the last decision of a controller is too old: every flow passes",
 } as const;
 
 function loadText({ condition, multiplier, fillRate }: LoadGauges): string {
-  if (condition === "measuring") return "measures the load: every flow passes";
-  if (condition === "pass_through") return "is told to let every flow pass";
-  return `lets a share of ${rounded(multiplier)} pass: ${rounded(fillRate)} tokens per second`;
+  if (condition === "measuring") return "this load scheduler measures the load: every flow passes";
+  if (condition === "pass_through") return "this load scheduler is told to let every flow pass";
+  return `this load scheduler lets a share of ${rounded(multiplier)} pass: ${rounded(fillRate)} tokens per second`;
 }
 
 function adaptiveText(adaptive: AdaptiveGauges | undefined): string {
   const summary = adaptive?.summary();
-  if (summary === undefined) return "this agent counts no flows of it yet";
+  if (summary === undefined)
+    return "another agent counts the keys of this limiter, or no flow has come yet";
   const { keys, lowest, highest, lowestLatency, highestLatency } = summary;
   const limit = `a limit of ${range(lowest, highest)}${keys > 1 ? ` for ${keys} keys` : ""}`;
   if (lowestLatency === undefined) return limit;

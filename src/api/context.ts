@@ -114,7 +114,7 @@ export function requireControlPoint(controlPoint: string): void {
 }
 
 /** @throws Fault INVALID_ARGUMENT always: the name is absent or cannot be used */
-export function refuseControlPoint(name: string): never {
+function refuseControlPoint(name: string): never {
   const wanted = `at most ${MAX_CONTROL_POINT} characters, none of them a control character, only Unicode, and no blank at either end`;
   throw new Fault(
     "INVALID_ARGUMENT",

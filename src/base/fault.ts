@@ -57,7 +57,7 @@ export class Fault extends Error {
   }
 }
 
-/** Whether a fault of a call says that the server cannot be asked at present, whatever the call. */
+/** True if a fault of a call says that the server cannot be asked at present, whatever the call. */
 export function isServerAway({ code }: Fault): boolean {
   return code === "UNAVAILABLE" || code === "DEADLINE_EXCEEDED";
 }

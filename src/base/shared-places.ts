@@ -1,9 +1,9 @@
-// A bounded number of places for several owners. An owner may take one more while it has fewer than are free: so one alone
-// gets half of them, two get a third each, and whoever comes later still finds some ("dynamic thresholds", Choudhury and
+// A limit that several owners share. An owner may take one more place while it holds fewer than are free: so one alone
+// gets half of them, two get a third each, and an owner that comes later still finds some ("dynamic thresholds", Choudhury and
 // Hahne, 1998).
 
 export class SharedPlaces {
-  /** By owner; those that have none are left out. */
+  /** Places taken, by owner; owners without any have no entry. */
   readonly #taken = new Map<string, number>();
   #free: number;
   #count = 0;
@@ -17,7 +17,7 @@ export class SharedPlaces {
     return this.#count;
   }
 
-  /** Whether the owner may take one more. */
+  /** True if the owner may take one more. */
   hasRoomFor(owner: string): boolean {
     return (this.#taken.get(owner) ?? 0) < this.#free;
   }

@@ -25,7 +25,7 @@ export interface PlannedRequest {
 }
 
 /** The service that requests are sent to. */
-export interface RehearsedService {
+interface RehearsedService {
   readonly servers: number;
   /** Time that each request takes, ms. */
   readonly serviceMs: number;

@@ -74,7 +74,7 @@ export async function simulate(input: SimulationInput): Promise<Simulated> {
 }
 
 /** All that a run leaves behind. */
-export interface RunRecord {
+interface RunRecord {
   readonly ledger: Ledger;
   readonly series: RunSeries;
   readonly notes: Notes;

@@ -55,7 +55,7 @@ test("a load scheduler without a valid decision lets everything pass, and status
   const { bench, limits, log, shown, numbers, drive } = setup();
   assert.equal(shown(), undefined, "nobody has asked");
   assert.equal(drive(1), 10);
-  assert.match(String(shown()), /^no controller has decided a share of the load/);
+  assert.match(String(shown()), /^this load scheduler has no decision of a controller yet/);
   assert.equal(numbers().get("sluice_load_condition no_decision"), 1);
   assert.equal(numbers().get("sluice_anomalies_total"), 10);
   drive(60);
@@ -66,7 +66,10 @@ test("a load scheduler without a valid decision lets everything pass, and status
   const decide = () => bench.limiter.decide(load(0.5, { validUntil: bench.clock.wall() + 50_000 }));
   decide();
   assert.equal(drive(11) < 110, true, "it limits");
-  assert.match(String(shown()), /^lets a share of 0.5 pass: [45](\.\d+)? tokens per second$/);
+  assert.match(
+    String(shown()),
+    /^this load scheduler lets a share of 0.5 pass: [45](\.\d+)? tokens per second$/,
+  );
   assert.deepEqual(
     [numbers().get("sluice_load_condition limiting"), numbers().get("token_bucket_lm_ratio")],
     [1, 0.5],
@@ -86,7 +89,7 @@ test("a load scheduler without a valid decision lets everything pass, and status
   drive(11);
   assert.equal(log.lines.length, 4);
   bench.limiter.decide(load(0.5, { passThrough: true }));
-  assert.equal(shown(), "is told to let every flow pass");
+  assert.equal(shown(), "this load scheduler is told to let every flow pass");
   await limits.close();
 });
 
@@ -94,7 +97,7 @@ test("a load scheduler that measures says so", async () => {
   const { bench, limits, log, shown, drive } = setup();
   bench.limiter.decide(load(0));
   assert.equal(drive(29), 290);
-  assert.equal(shown(), "measures the load: every flow passes");
+  assert.equal(shown(), "this load scheduler measures the load: every flow passes");
   assert.deepEqual(log.lines, []);
   await limits.close();
 });
@@ -103,7 +106,7 @@ test("adaptive limits and latencies are shown, or that another agent counts the 
   const { metrics, component, limits, shown } = setup();
   let summary: AdaptiveSummary | undefined;
   metrics.adapted(component, { summary: () => summary });
-  assert.equal(shown(), "this agent counts no flows of it yet");
+  assert.equal(shown(), "another agent counts the keys of this limiter, or no flow has come yet");
   const one = { keys: 1, lowest: 20, highest: 20 };
   summary = { ...one, lowestLatency: undefined, highestLatency: undefined };
   assert.equal(shown(), "a limit of 20");

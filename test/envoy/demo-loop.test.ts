@@ -47,7 +47,7 @@ interface Report {
   }[];
 }
 
-test("what happens is what the simulation says", async (t) => {
+test("reality agrees with the simulation", async (t) => {
   const shift = await freeShift(20_001);
   const flags = ["quota", "--json", "--seconds", "4", "--shift", `${shift}`];
   const run = child(t, process.execPath, [join(DEMO, "rehearse.ts"), ...flags]);

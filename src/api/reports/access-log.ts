@@ -35,7 +35,7 @@ const NO_METER: StreamMeter = { opened() {}, closed() {}, refused() {} };
 export function accessLogService(to: EntryReader, meter: StreamMeter = NO_METER): GrpcService {
   const turns = new ReadingTurns();
   const entry = new HttpLogEntry();
-  /** Of the streams, by the address of their client. */
+  /** Limit of streams, shared by the addresses of clients. */
   const places = new SharedPlaces(MAX_STREAMS);
   /** Ends of the open streams. */
   const ends = new Set<() => void>();

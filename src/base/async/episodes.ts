@@ -1,5 +1,5 @@
-// Episodes: things that happen again and again for some time are told once when they begin and once when they are over, so
-// that a flood of them is two lines in the log.
+// Reports a repeated event once when it begins and once when it has stopped, so that a flood of them is two lines in the
+// log.
 
 import type { Clock } from "../clock.ts";
 
@@ -8,7 +8,7 @@ interface EpisodesOptions {
   /** An episode is over when nothing has happened for so long. */
   readonly quietMs: number;
   began(name: string): void;
-  /** How often it happened. */
+  /** `times` is the number of times that it happened. */
   ended(name: string, times: number): void;
 }
 

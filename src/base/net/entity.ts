@@ -1,4 +1,4 @@
-// What service discovery knows about an address: the type that those who discover, store, look up and show it share.
+// A pod or service at an address, as service discovery knows it. Shared by kube, sync, agent and api.
 
 /** A pod or a service at an address. */
 export interface Entity {

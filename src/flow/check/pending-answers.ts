@@ -26,7 +26,7 @@ interface Waiting<Answer> {
 }
 
 /** Callbacks of the check for the end of the wait. */
-export interface WaitEnd {
+interface WaitEnd {
   /** Everything has been answered. */
   complete(): void;
   /** An engine threw: there will be no verdict. */
@@ -45,7 +45,7 @@ export class PendingAnswers<Answer> {
     this.#left += 1;
   }
 
-  /** Whether all answers come from queues, in time and by themselves. */
+  /** True if all answers come from queues, in time and by themselves. */
   get onlyQueues(): boolean {
     return this.#all.every(({ pending }) => pending instanceof Queued);
   }

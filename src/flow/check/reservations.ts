@@ -47,7 +47,7 @@ interface Context {
 
 export class Reservations {
   readonly #context: Context;
-  /** Of the estimates, by policy. */
+  /** Limit of open estimates, shared by policies. */
   readonly #places: SharedPlaces;
   /** Reservations by timeout: those of one timeout end in the order in which they were made. */
   readonly #byTimeout = new Map<number, Map<string, Reservation>>();

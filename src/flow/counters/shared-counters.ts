@@ -14,7 +14,7 @@ export interface CounterName {
 export interface SharedEngine<Params> extends CounterEngine<Params> {
   /** Makes new numbers count from now on. */
   adopt(params: Params): void;
-  /** Whether no other agent counts here now. Absent where that is not known. */
+  /** True if no other agent counts here now. Absent where that is not known. */
   readonly alone?: boolean;
   /** Learned limits of the keys that this agent counts; only for slots with adaptive limits. */
   adaptive?(now: number): AdaptiveSummary | undefined;

@@ -15,16 +15,16 @@ import { Scheduler } from "./scheduler.ts";
 /** Pause before a bucket is asked again that did not say when it will have enough, ms. */
 const UNKNOWN_WAIT_MS = 10;
 
-/** Mean pause of all agents together while as much is asked for with the highest priority as there is, ms. */
+/** Mean pause of all agents together when demand of the highest priority equals the fill rate, ms. */
 const PAUSE_MS = 10;
 /** Longest mean pause of one agent, ms. Agents with little load ask more often than their part, but want little. */
 const LONGEST_PAUSE_MS = 250;
-/** Both are at most such parts of the time that filling a bucket takes, because a full bucket loses tokens. */
+/** Upper bounds of the two, as fractions of the time that fills an empty bucket: a bucket that is full wastes tokens. */
 const PAUSE_OF_FILL = 1 / 40;
 const LONGEST_PAUSE_OF_FILL = 1 / 4;
 /** Number of times that a flow of the highest priority is asked about before its time is over, on average. */
 const LEAST_TIMES = 3;
-/** Part of the highest priority that every flow has here: without important flows, the others need not wait for long. */
+/** Lowest weight of a flow, as a fraction of the highest priority, so that queues of low priorities only do not pause for long. */
 const LEAST_PRIORITY = 1 / 8;
 
 interface Buckets extends Counted {
@@ -69,7 +69,8 @@ export class BucketGate extends CountedGate<Buckets> {
 
   /**
    * Pauses are exponential: whichever agent comes first when a token is free, each comes first as often as its part of the
-   * pressure says, however long it has waited and however many they are.
+   * pressure says, however long it has waited and however many they are. Within its bounds, the mean is
+   * PAUSE_MS · (fill rate · highest priority) ÷ pressure.
    */
   pauseMs(pressure: Pressure, { priority, patienceMs }: Ticket, now: number): number {
     const { shared } = this.limiter;

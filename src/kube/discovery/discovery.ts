@@ -20,7 +20,7 @@ import {
   SERVICES,
 } from "./objects.ts";
 
-export interface DiscoveryOptions {
+interface DiscoveryOptions {
   readonly client: KubeClient;
   /** The domain of the cluster, such as `cluster.local`. */
   readonly domain: string;
@@ -97,18 +97,18 @@ const MOST = 64 * 1024;
 const NOT_FOLLOWED = "pods and services are not followed, and what is known stays";
 const FOLLOWED_AGAIN = "pods and services are followed again";
 
-export interface StartDiscovery extends Omit<DiscoveryOptions, "domain"> {
+interface StartDiscovery extends Omit<DiscoveryOptions, "domain"> {
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-export interface OpenDiscovery extends Omit<StartDiscovery, "client"> {
+interface OpenDiscovery extends Omit<StartDiscovery, "client"> {
   /** `kubernetes_client.http_client`. */
   readonly settings: HttpClientSettings;
   readonly proxy: ProxySettings;
   readonly env: Environment;
 }
 
-export interface OpenedDiscovery {
+interface OpenedDiscovery {
   readonly entities: Entities;
   /** Resolves when all objects have been listed once. */
   readonly listed: Promise<unknown>;

@@ -139,7 +139,7 @@ export interface FlowEndRequest {
 export const FLOW_END_FIELDS = { reservationId: 2000, cost: 2001, status: 2002 } as const;
 
 /** Default maximum number of labels that a caller claims for one flow: all are sorted into the reply. */
-export const MAX_LABELS = 1_000;
+const MAX_LABELS = 1_000;
 
 /** Labels that a caller claims for a flow. */
 export class ClaimedLabels {

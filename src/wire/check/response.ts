@@ -209,7 +209,7 @@ export class CheckResponseWriter {
 /** The results of the end of a flow. */
 export interface FlowEndReply {
   readonly slots: readonly ReturnStatus[];
-  /** Whether the call settled a reservation, and why not; undefined where it has neither one nor a cost. */
+  /** Result of settling the reservation, with the reason if that failed; undefined where the call has neither one nor a cost. */
   readonly settlement: { readonly settled: boolean; readonly error: string } | undefined;
 }
 

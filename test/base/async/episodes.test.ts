@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Episodes } from "#base/async/episodes.ts";
 import { fakeClock } from "../../kit/clock.ts";
 
-test("what happens again and again is told once at its beginning and once when it is over", () => {
+test("a repeated event is reported once at its start and once at its end", () => {
   const clock = fakeClock();
   const told: string[] = [];
   const episodes = new Episodes({

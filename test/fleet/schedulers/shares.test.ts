@@ -161,7 +161,7 @@ describe("three agents at three times one quota, with 80, 15 and 5 % of the load
   }
 });
 
-describe("agents with different work", () => {
+describe("agents with different workloads", () => {
   it("a flood of unimportant flows at one agent leaves the important ones of another their share", (t) => {
     for (const owner of [undefined, 0, 1]) {
       const counts = new Group({ owner, leases: true }).run(
@@ -179,7 +179,7 @@ describe("agents with different work", () => {
     }
   });
 
-  it("a seldom flow at one agent is not starved by the others", () => {
+  it("a rare flow at one agent is not starved by the others", () => {
     const rare = { agent: 2, name: "high", perSecond: 1 } as const;
     const counts = new Group({ owner: 0, leases: true }).run(
       [...OVERLOAD.filter(({ agent }) => agent !== 2), rare],

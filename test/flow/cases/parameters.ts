@@ -34,7 +34,7 @@ function inside(type: Type): Message | undefined {
   return type.kind === "list" || type.kind === "map" ? inside(type.of.type) : undefined;
 }
 
-/** What the circuit writes, which no agent sees. */
+/** The values that the circuit writes are left out: no agent sees them. */
 const isOutput = (name: string) => name === "out_ports";
 
 function declare(message: Message, path: string, known: Set<Message>, visit: Visit): void {

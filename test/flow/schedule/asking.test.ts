@@ -1,5 +1,5 @@
-// What a queue asks of an engine that agents share, and when: again and again, but ever less often; not for a flow that has
-// left; and not after it has thrown.
+// The questions of a queue to an engine that agents share: it asks again and again, but ever less often; not for a flow that
+// has left; and not after it has thrown.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
@@ -96,7 +96,7 @@ it("an engine that throws while a flow waits fails this flow alone", () => {
   assert.deepEqual(bench.left, NOTHING_LEFT);
 });
 
-it("a question that fails fails this flow alone, and the next one is asked about at once", () => {
+it("a failed answer fails only the flow it was about, and the next one is asked about at once", () => {
   let fail: () => void = () => assert.fail("nobody has asked");
   const { bench } = benchOf((question) => {
     if (question !== 1) return question === 0 ? REFUSED : GRANTED;

@@ -13,7 +13,7 @@ import { Pressure } from "./pressure.ts";
 import { Timer, type Timers } from "./timers.ts";
 
 /** Bounds on the flows that wait. */
-export interface WaitingBounds {
+interface WaitingBounds {
   readonly flows: number;
   readonly bytes: number;
 }
@@ -64,7 +64,7 @@ export interface LinesContext {
 /** Most flows that wait at one scheduler: further ones are refused at once. */
 export const MAX_WAITING: WaitingBounds = { flows: 16_384, bytes: 32 << 20 };
 
-/** A flow is not asked about in the last moments of its time: so many times as long as the last answer took. */
+/** A flow is not asked about when less than this many times the latency of the last answer is left. */
 const TOO_LATE = 2;
 
 /** Bytes of the objects of one flow that waits, by measurement, without what the flow itself holds. */
@@ -242,7 +242,7 @@ export class Line {
     this.#serving = false;
   }
 
-  /** Whether the time of a flow would be over before the answer about it is there. */
+  /** True if the time of a flow would probably be over before the answer about it is there. */
   #isTooLate({ until }: Waiter): boolean {
     return this.#answerMs > 0 && until - this.#context.clock.now() < TOO_LATE * this.#answerMs;
   }

@@ -179,7 +179,7 @@ export async function openShop(test: Ending, client: KubeClient, replicas: numbe
 }
 
 /** Whether every replica is of the latest template and ready, and no other is left. */
-export function isRolledOut({ metadata, spec, status }: KubeObject): boolean {
+function isRolledOut({ metadata, spec, status }: KubeObject): boolean {
   return (
     status?.observedGeneration === metadata.generation &&
     status.updatedReplicas === spec.replicas &&
@@ -243,7 +243,7 @@ export function send({ host, port }: Front, user: string): Promise<Answer> {
 let users = 0;
 
 /** The statuses of some requests of a user who has sent none before. */
-export async function sendAsNew(front: Front, requests: number): Promise<readonly Answer[]> {
+async function sendAsNew(front: Front, requests: number): Promise<readonly Answer[]> {
   const user = `new-${users++}`;
   const answers: Answer[] = [];
   for (let at = 0; at < requests; at++) answers.push(await send(front, user));
