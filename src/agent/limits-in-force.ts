@@ -20,7 +20,7 @@ interface Options {
   readonly clock: Clock;
   readonly log: Log;
   readonly status: StatusNode;
-  /** The components of the plan in force. */
+  /** The components of the plan in force: the same array until the plan changes. */
   readonly components: () => readonly Name[];
   /** The numbers that a component reported last. */
   readonly gauges: (name: Name) => {
@@ -29,8 +29,14 @@ interface Options {
   };
 }
 
+interface Grouped {
+  readonly components: readonly Name[];
+  readonly byPolicy: ReadonlyMap<string, readonly Name[]>;
+}
+
 export class LimitsInForce {
   readonly #options: Options;
+  #grouped: Grouped | undefined;
   #lapsedBefore: ReadonlySet<string> = new Set();
   #reported = false;
   #disarm: (() => void) | undefined;
@@ -38,9 +44,9 @@ export class LimitsInForce {
   constructor(options: Options) {
     this.#options = options;
     options.status.childrenWith("policy", {
-      names: () => new Set(this.#shown().map(({ policyName }) => policyName)),
+      names: () => [...this.#byPolicy().keys()].filter((policy) => this.#shown(policy).length > 0),
       fill: (policy, node) => {
-        const own = this.#shown().filter(({ policyName }) => policyName === policy);
+        const own = this.#shown(policy);
         for (const name of own) this.#fill(name, node.at("component", name.componentId));
         return own.length > 0;
       },
@@ -53,7 +59,8 @@ export class LimitsInForce {
   /** A scheduler has no decision for a moment when it begins: it counts from the second look on. */
   #look(): void {
     const { log } = this.#options;
-    const names = this.#shown().filter((name) => this.#isLapsed(name));
+    const shown = [...this.#byPolicy().keys()].flatMap((policy) => this.#shown(policy));
+    const names = shown.filter((name) => this.#isLapsed(name));
     const lapsed = new Set(
       names.map(({ policyName, componentId }) => `${policyName}/${componentId}`),
     );
@@ -80,14 +87,22 @@ export class LimitsInForce {
     });
   }
 
-  /** The components that have such limits, each once. */
-  #shown(): readonly Name[] {
-    const { components, gauges } = this.#options;
+  /** The components of the plan by policy. They are grouped once per plan, because a status asks for each policy. */
+  #byPolicy(): Grouped["byPolicy"] {
+    const components = this.#options.components();
+    if (this.#grouped?.components !== components) {
+      const byPolicy = Map.groupBy(components, ({ policyName }) => policyName);
+      this.#grouped = { components, byPolicy };
+    }
+    return this.#grouped.byPolicy;
+  }
+
+  /** The components of a policy that have such limits, each once. */
+  #shown(policy: string): readonly Name[] {
     const shown = new Map<string, Name>();
-    for (const name of components()) {
-      const { load, adaptive } = gauges(name);
-      if (load === undefined && adaptive === undefined) continue;
-      shown.set(JSON.stringify([name.policyName, name.componentId]), name);
+    for (const name of this.#byPolicy().get(policy) ?? []) {
+      const { load, adaptive } = this.#options.gauges(name);
+      if (load !== undefined || adaptive !== undefined) shown.set(name.componentId, name);
     }
     return [...shown.values()];
   }

@@ -6,7 +6,7 @@ import { LimitsInForce } from "#agent/limits-in-force.ts";
 import type { AdaptiveSummary } from "#flow/counters/adaptive-limits.ts";
 import { StatusNode } from "#host/status/status.ts";
 import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
-import { load, loadRule, passed, SchedulerBench } from "../flow/schedule/kit.ts";
+import { load, loadRule, passed, SchedulerBench, VirtualClock } from "../flow/schedule/kit.ts";
 import { memoryLog } from "../kit/sluice/log.ts";
 
 function setup() {
@@ -114,5 +114,34 @@ test("adaptive limits and latencies are shown, or that another agent counts the 
   assert.equal(shown(), "a limit of 20, 12.3 ms without a queue");
   summary = { keys: 3, lowest: 4.5, highest: 20, lowestLatency: 12, highestLatency: 90 };
   assert.equal(shown(), "a limit of 4.5 to 20 for 3 keys, 12 to 90 ms without a queue");
+  await limits.close();
+});
+
+test("a status reads the numbers of each component a fixed number of times, however many policies there are", async () => {
+  const clock = new VirtualClock();
+  const status = new StatusNode(clock);
+  const components = Array.from({ length: 200 }, (_, at) => ({
+    kind: "adaptive_concurrency_limiter",
+    policyName: `policy-${at}`,
+    policyHash: "hash",
+    componentId: "root.0",
+  }));
+  let read = 0;
+  let plan: readonly (typeof components)[number][] = components;
+  const limits = new LimitsInForce({
+    clock,
+    log: memoryLog(),
+    status,
+    components: () => plan,
+    gauges: () => {
+      read++;
+      return { adaptive: { summary: () => undefined } };
+    },
+  });
+  assert.equal(Object.keys(status.view().groups).length, 200);
+  assert.ok(read <= 4 * 200, `${read} times`);
+  plan = components.slice(0, 3);
+  assert.deepEqual(Object.keys(status.view().groups).length, 3, "those of the new plan");
+  assert.equal(status.find("policy/policy-7"), undefined);
   await limits.close();
 });
