@@ -382,3 +382,20 @@ for (const enabled of [true, false]) {
     assert.deepEqual([granted, fleet.free(), fleet.sent.length], [5, 0, 3]);
   });
 }
+
+test("tokens that an answer brings are granted to flows of their own key alone", () => {
+  const fleet = new TestFleet({ ...STEADY, capacity: 10 });
+  const agent = fleet.agent();
+  const { params, now } = fleet;
+  fleet.hold = true;
+  const first = agent.buckets.take("k", 1, params, now, 5);
+  assert.ok(first instanceof Pending);
+  let other: EngineAnswer | Pending<EngineAnswer> | undefined;
+  first.whenSettled(() => {
+    other = agent.buckets.take("other", 1, params, now);
+  }, failed);
+  fleet.sent[0]?.answer();
+  assert.ok(other instanceof Pending, "another key asks the home");
+  for (const { answer } of fleet.sent.slice(1)) answer();
+  assert.deepEqual([fleet.free("k"), fleet.free("other")], [9, 9]);
+});

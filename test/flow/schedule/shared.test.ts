@@ -27,6 +27,8 @@ const DELAY_MS = 2;
 /** An engine that counts as the local one does, and answers later. */
 class Remote<Params> implements SharedEngine<Params> {
   away = false;
+  /** The tokens for which others waited behind each flow that was asked about. */
+  readonly behind: (number | undefined)[] = [];
   readonly #local: LocalEngine<Params>;
   readonly #clock: Clock;
   #params: Params | undefined;
@@ -40,7 +42,14 @@ class Remote<Params> implements SharedEngine<Params> {
     return this.#local.peek(value, want, params, now);
   }
 
-  take(value: string | undefined, want: number, params: Params): Pending<EngineAnswer> {
+  take(
+    value: string | undefined,
+    want: number,
+    params: Params,
+    _now: number,
+    behind?: number,
+  ): Pending<EngineAnswer> {
+    this.behind.push(behind);
     const answer = new Pending<EngineAnswer>();
     this.#params = params;
     this.#clock.alarm(DELAY_MS, () => {
@@ -102,6 +111,20 @@ it("flows wait for tokens that are counted elsewhere", () => {
   assert.deepEqual(all.map(passed), [true, true, undefined]);
   bench.clock.advance(1_100);
   assert.deepEqual(all.map(passed), [true, true, true]);
+  assert.deepEqual(bench.left, NOTHING_LEFT);
+});
+
+it("a queue names the tokens for which others wait behind the flow that it asks about", () => {
+  const { bench, engine } = benchOf(quotaRule({ tokensLabelKey: "cost" }), quota(8, 8));
+  bench.ask({ cost: "8" });
+  bench.clock.advance(DELAY_MS);
+  bench.ask({ cost: "2" });
+  bench.clock.advance(DELAY_MS);
+  assert.deepEqual(engine.behind.splice(0), [0, 0], "nobody waits yet");
+  bench.ask({ cost: "3" });
+  bench.ask({ cost: "1" });
+  bench.clock.advance(10_000);
+  assert.deepEqual([...new Set(engine.behind)], [4, 1, 0]);
   assert.deepEqual(bench.left, NOTHING_LEFT);
 });
 
