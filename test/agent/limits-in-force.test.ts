@@ -53,7 +53,8 @@ function setup() {
 
 test("a load scheduler without a valid decision lets everything pass, and status, metric and log say so", async () => {
   const { bench, limits, log, shown, numbers, drive } = setup();
-  assert.equal(shown(), undefined, "nobody has asked");
+  assert.equal(shown(), undefined, "its rule is not in force");
+  bench.limiter.decide(undefined);
   assert.equal(drive(1), 10);
   assert.match(String(shown()), /^this load scheduler has no decision of a controller yet/);
   assert.equal(numbers().get("sluice_load_condition no_decision"), 1);
@@ -121,7 +122,7 @@ test("a status reads the numbers of each component a fixed number of times, howe
   const clock = new VirtualClock();
   const status = new StatusNode(clock);
   const components = Array.from({ length: 200 }, (_, at) => ({
-    kind: "adaptive_concurrency_limiter",
+    kind: "concurrency_limiter" as const,
     policyName: `policy-${at}`,
     policyHash: "hash",
     componentId: "root.0",
