@@ -8,6 +8,7 @@ import { createServer } from "#host/life/node-http.ts";
 import type { RequestHandler, RequestHead } from "../h2/exchange.ts";
 import type { HttpSettings } from "../settings.ts";
 import type { TransportContext } from "../transport/context.ts";
+import { WORK_OF_JSON_REQUEST } from "../transport/limits.ts";
 import type { Transport } from "../transport/transport.ts";
 import type { Turns } from "../transport/turns.ts";
 import { SharedReplyMemory } from "../transport/unconfirmed-replies.ts";
@@ -16,6 +17,7 @@ import type { HttpContext } from "./exchange.ts";
 import { Http1Exchange, type Pipeline } from "./http1/exchange.ts";
 import { FastPath } from "./http1/fast-path.ts";
 import { HeadStart } from "./http1/head-start.ts";
+import { PacedParser } from "./http1/paced-parser.ts";
 import { answerUnparsed, type ParserError } from "./http1/unparsed-exchange.ts";
 import { http2RequestHandler } from "./http2/exchange.ts";
 import { refuseRaw } from "./reply.ts";
@@ -86,14 +88,15 @@ class NodeTransport implements HttpTransport {
     this.#server.on("connect", ({ socket }: IncomingMessage) => {
       // Node has detached the socket: nothing reads from it, and nothing would end the replies that wait on it if its
       // caller left. No honest caller asks for a tunnel before it has received them.
+      socket.removeAllListeners("data");
       socket.on("error", () => socket.destroy());
       const open = [...(this.#pipelines.get(socket)?.open ?? [])];
       if (open.length === 0) this.#refuse(socket, { code: "CONNECT" });
       for (const each of open) each.abandon();
     });
     this.#fastPath = new FastPath(this.#context, maxHeadBytes(settings), (socket, rest) => {
-      this.#handToNode(socket);
-      socket.emit("data", rest);
+      // The fast path has waited for its turn.
+      this.#handToNode(socket)(rest);
     });
     // Without this event a server that does not listen enforces none of its timeouts.
     this.#server.emit("listening");
@@ -124,8 +127,8 @@ class NodeTransport implements HttpTransport {
     this.#server.closeAllConnections();
   }
 
-  /** Hands a connection to Node's server. */
-  #handToNode(socket: Socket): void {
+  /** Hands a connection to Node's server. Returns the function that parses its bytes. */
+  #handToNode(socket: Socket): (chunk: Buffer) => void {
     const pipeline = {
       newest: undefined,
       headStart: new HeadStart(),
@@ -136,8 +139,21 @@ class NodeTransport implements HttpTransport {
     };
     this.#pipelines.set(socket, pipeline);
     socket.once("close", () => this.#pipelines.delete(socket));
+    const others = socket.listeners("end");
     this.#server.emit("connection", socket);
-    followHeads(socket, pipeline);
+    const nodeParses = socket.listeners("data");
+    const nodeEnds = socket.listeners("end").filter((each) => !others.includes(each));
+    for (const each of nodeParses) socket.off("data", each as () => void);
+    for (const each of nodeEnds) socket.off("end", each as () => void);
+    const parse = (chunk: Buffer) => {
+      followHead(pipeline, chunk);
+      for (const each of nodeParses) each.call(socket, chunk);
+    };
+    const end = () => {
+      for (const each of nodeEnds) each.call(socket);
+    };
+    new PacedParser(socket, this.#context.turns, { parse, end });
+    return parse;
   }
 
   /** Replies to something that is not a valid request, and closes the connection. */
@@ -169,6 +185,7 @@ class NodeTransport implements HttpTransport {
       return;
     }
     pipeline.headStart.clear();
+    this.#context.turns.spend(WORK_OF_JSON_REQUEST);
     new Http1Exchange(this.#context, pipeline, request, response, expects100);
   }
 }
@@ -183,12 +200,8 @@ const MAX_PARSED_HEADERS = 10_000;
 const BROKEN_BODY = /^HPE_|^ERR_HTTP_REQUEST_TIMEOUT$/;
 
 /** Remembers how each request begins, as long as its header section is incomplete. */
-function followHeads(socket: Socket, pipeline: Pipeline): void {
-  // Before Node's parser reads the same bytes.
-  socket.prependListener("data", (chunk: Buffer) => {
-    const { newest, headStart } = pipeline;
-    if (newest === undefined || newest.requestComplete) headStart.add(chunk);
-  });
+function followHead({ newest, headStart }: Pipeline, chunk: Buffer): void {
+  if (newest === undefined || newest.requestComplete) headStart.add(chunk);
 }
 
 /** Takes further bytes away from Node's parser: otherwise requests that are never answered would pile up. */

@@ -41,5 +41,7 @@ export const MAX_WORK_PER_TURN = 1_024;
 export const MAX_WORK_PER_VISIT = 256;
 /** Units of one JSON request. */
 export const WORK_OF_JSON_REQUEST = 8;
+/** Frames of HTTP/2 up to which a connection counts as new: its settings and a first call. */
+export const FRAMES_OF_NEW_CONNECTION = 8;
 /** Turns in a row that only accept connections. Then others go on, so that a flood of connections stops no calls. */
 export const MAX_ACCEPTS_IN_A_ROW = 64;

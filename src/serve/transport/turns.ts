@@ -18,16 +18,18 @@ export class Turns {
   #accepted = false;
   #acceptsInARow = 0;
   #line: Waiting[] = [];
+  /** New connections, which go before the line: a probe opens one each time, and it must not wait behind a flood. */
+  #newcomers: Waiting[] = [];
 
   /** Units of work that a connection may do now; 0: it must wait in line. */
   get allowance(): number {
-    if (this.#accepted || this.#line.length > 0) return 0;
+    if (this.#accepted || this.#someWait) return 0;
     return Math.max(0, Math.min(this.#left, MAX_WORK_PER_VISIT));
   }
 
   /** No connection is being accepted, and none waits in line. */
   get idle(): boolean {
-    return !this.#accepted && this.#line.length === 0;
+    return !this.#accepted && !this.#someWait;
   }
 
   /** Counts work that was done. One unit is about what a frame of HTTP/2 costs. */
@@ -37,9 +39,9 @@ export class Turns {
     if (this.#left < MAX_WORK_PER_TURN / 2) this.#scheduleEnd();
   }
 
-  /** Lets a connection go on when it is its turn. It must not be in line already. */
-  wait(waiting: Waiting): void {
-    this.#line.push(waiting);
+  /** Lets a connection go on when it is its turn. It must not wait already. `isNew`: it has not been served yet. */
+  wait(waiting: Waiting, isNew = false): void {
+    (isNew ? this.#newcomers : this.#line).push(waiting);
     this.#scheduleEnd();
   }
 
@@ -47,6 +49,10 @@ export class Turns {
   accepted(): void {
     this.#accepted = this.#acceptsInARow < MAX_ACCEPTS_IN_A_ROW;
     this.#scheduleEnd();
+  }
+
+  get #someWait(): boolean {
+    return this.#line.length > 0 || this.#newcomers.length > 0;
   }
 
   #scheduleEnd(): void {
@@ -62,7 +68,7 @@ export class Turns {
       this.#accepted = false;
       this.#acceptsInARow++;
       // The next turn shows whether there is another one.
-      if (this.#line.length > 0) this.#scheduleEnd();
+      if (this.#someWait) this.#scheduleEnd();
       return;
     }
     this.#acceptsInARow = 0;
@@ -72,11 +78,11 @@ export class Turns {
   #workInLine(): void {
     const line = this.#line;
     // Connections that have more left go to the end of the line, and are not visited twice in one turn.
-    let visits = line.length;
+    let visits = line.length + this.#newcomers.length;
     for (; visits > 0 && this.#left > 0; visits--) {
-      const next = line.shift();
+      const next = this.#newcomers.shift() ?? line.shift();
       if (next?.work(Math.min(this.#left, MAX_WORK_PER_VISIT)) === true) line.push(next);
     }
-    if (line.length > 0) this.#scheduleEnd();
+    if (this.#someWait) this.#scheduleEnd();
   }
 }

@@ -79,3 +79,18 @@ test("after the last connection has come in, work goes on with the next turn", a
   await turn();
   assert.deepEqual(waiting.visits, [1]);
 });
+
+test("a new connection goes before those that wait in line", async () => {
+  const turns = new Turns();
+  turns.spend(MAX_WORK_PER_TURN);
+  const many = Array.from({ length: 8 }, () => connection(turns, MAX_WORK_PER_VISIT));
+  for (const each of many) turns.wait(each);
+  const newcomer = connection(turns, 1);
+  turns.wait(newcomer, true);
+  await turn();
+  assert.deepEqual(newcomer.visits, [1]);
+  assert.deepEqual(
+    many.map(({ visits }) => visits.length),
+    [1, 1, 1, 1, 0, 0, 0, 0],
+  );
+});

@@ -2,6 +2,7 @@
 // may handle. Until the rest is handled, nothing more is read.
 
 import type { Socket } from "node:net";
+import { FRAMES_OF_NEW_CONNECTION } from "../../transport/limits.ts";
 import type { Turns, Waiting } from "../../transport/turns.ts";
 import type { Connection } from "./connection.ts";
 
@@ -26,7 +27,7 @@ export class PacedReader implements Waiting {
       this.#rest = chunk;
       this.#at = at;
       this.#connection.awaitsTurn = true;
-      this.#turns.wait(this);
+      this.#turns.wait(this, this.#connection.framesRead < FRAMES_OF_NEW_CONNECTION);
       this.#socket.pause();
     }
     // Do not read from a peer that does not read our replies.

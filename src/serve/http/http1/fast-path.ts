@@ -59,6 +59,8 @@ class FastConnection implements Waiting {
   #rest: Buffer | undefined;
   /** Bytes that were read before it was this connection's turn. */
   #unhandled: Buffer | undefined;
+  /** Nothing has been handled yet. */
+  #isNew = true;
   /** The caller has closed its half. */
   #ended = false;
   #handedOver = false;
@@ -139,7 +141,7 @@ class FastConnection implements Waiting {
       return;
     }
     // A paused socket may have one more read in hand.
-    if (this.#unhandled === undefined) turns.wait(this);
+    if (this.#unhandled === undefined) turns.wait(this, this.#isNew);
     this.#unhandled =
       this.#unhandled === undefined ? chunk : Buffer.concat([this.#unhandled, chunk]);
     this.socket.pause();
@@ -157,6 +159,7 @@ class FastConnection implements Waiting {
   }
 
   #handle(chunk: Buffer): void {
+    this.#isNew = false;
     if (this.#exchange !== undefined) {
       this.#rest = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
       // Reading on shows whether the caller is still there.
