@@ -141,9 +141,9 @@ class NodeTransport implements HttpTransport {
     socket.once("close", () => this.#pipelines.delete(socket));
     const others = socket.listeners("end");
     this.#server.emit("connection", socket);
-    const nodeParses = socket.listeners("data");
+    const nodeParses = socket.listeners("data") as ((chunk: Buffer) => void)[];
     const nodeEnds = socket.listeners("end").filter((each) => !others.includes(each));
-    for (const each of nodeParses) socket.off("data", each as () => void);
+    for (const each of nodeParses) socket.off("data", each);
     for (const each of nodeEnds) socket.off("end", each as () => void);
     const parse = (chunk: Buffer) => {
       followHead(pipeline, chunk);
