@@ -11,9 +11,10 @@ import { child } from "../../../servers/child.ts";
 
 const INSIDE = "SLUICE_TEST_MACHINE";
 const NAMESPACES = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
-/** A /run of its own has the names of network namespaces and all files of pods; /tmp has those of the control plane. */
-const SET_UP =
-  "ip link set lo up && mount -t tmpfs tmpfs /run && mkdir /run/netns && mount -t tmpfs tmpfs /tmp";
+/** Files of the control plane; /tmp may hold this very checkout. */
+const TEMPORARY = "/run/tmp";
+/** A /run of its own has the names of network namespaces and all files of pods. */
+const SET_UP = `ip link set lo up && mount -t tmpfs tmpfs /run && mkdir /run/netns ${TEMPORARY}`;
 const NEEDS = "needs root and Linux namespaces (unshare), for pods with networks of their own";
 
 /** Declares the tests of a file in a process of its own, on a machine of its own. Without the means, they are skipped with the reason. */
@@ -34,7 +35,9 @@ export async function onOwnMachine(
     const { NODE_TEST_CONTEXT: _, ...rest } = env;
     const inner = ["sh", "-c", `${SET_UP} && exec "$0" "$1"`, execPath, file];
     const args = ["--pdeathsig", "KILL", "--", "unshare", ...NAMESPACES, ...inner];
-    const run = child(t, "setpriv", args, { env: { ...rest, [INSIDE]: "1" } });
+    const run = child(t, "setpriv", args, {
+      env: { ...rest, TMPDIR: TEMPORARY, [INSIDE]: "1" },
+    });
     const status = await run.ended;
     if (status !== 0) throw new Error(`ended with ${status}\n${run.out()}${run.err()}`);
     stdout.write(run.out());
