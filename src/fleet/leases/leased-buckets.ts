@@ -76,7 +76,7 @@ export class LeasedBuckets {
     want: number,
     params: BucketParams,
     now: number,
-    behind = 0,
+    behind?: number,
   ): EngineAnswer | Pending<EngineAnswer> {
     if (params !== this.#params) this.adopt(params);
     const brought = this.#brought;
@@ -98,7 +98,8 @@ export class LeasedBuckets {
       if (key.wantsRenewal(now)) this.#send(key, "renew");
       return this.#local("granted", key.tokens, 0);
     }
-    const waitMs = key.refusal(want, now);
+    // What a queue asks for may come into being while the request travels.
+    const waitMs = key.refusal(want, now, behind === undefined ? 0 : key.roundTripMs);
     if (waitMs === undefined) return this.#ask(key, value, want, behind);
     this.#agent.counts.refused++;
     return this.#local("refused", Math.min(key.tokens, want), waitMs);
@@ -127,7 +128,7 @@ export class LeasedBuckets {
     key: SharedKey | undefined,
     value: string | undefined,
     want: number,
-    behind: number,
+    behind: number | undefined,
   ): EngineAnswer | Pending<EngineAnswer> {
     this.#agent.counts.asked++;
     const waiter = new Waiter(want, behind);

@@ -52,6 +52,8 @@ export class LeasedKey implements FollowedKey {
   #kept = 0;
   #cut = 1;
   #sentAt = 0;
+  /** Time from the last request to its reply, ms. */
+  roundTripMs = 0;
   /** Tokens admitted since `#since`. */
   #spent = 0;
   #since: number;
@@ -104,9 +106,12 @@ export class LeasedKey implements FollowedKey {
     return amount - added;
   }
 
-  /** Milliseconds until so much could be there where the home just refused it; undefined where it has to be asked. */
-  refusal(want: number, now: number): number | undefined {
-    if (want < this.#refused || now >= this.#askAgainAt) return undefined;
+  /**
+   * Milliseconds until so much could be there where the home just refused it; undefined where it has to be asked, which
+   * may be so `aheadMs` before the time.
+   */
+  refusal(want: number, now: number, aheadMs = 0): number | undefined {
+    if (want < this.#refused || now + aheadMs >= this.#askAgainAt) return undefined;
     return this.#readyAt - now;
   }
 
@@ -161,6 +166,7 @@ export class LeasedKey implements FollowedKey {
   /** The home's reply to the last request. `lease` is what was asked for. */
   answered(reply: BucketReply, lease: LeaseRequest | undefined, now: number): void {
     this.asking = false;
+    this.roundTripMs = now - this.#sentAt;
     this.#tokens = reply.tokens - (this.#kept - this.#held);
     this.#refused = Number.POSITIVE_INFINITY;
     if (lease === undefined) return;

@@ -38,7 +38,7 @@ export class SharedBuckets implements SharedBucketEngine {
     want: number,
     params: BucketParams,
     now: number,
-    behind = 0,
+    behind?: number,
   ): EngineAnswer | Pending<EngineAnswer> {
     const answer = params.lazySyncs > 0 ? this.#lazy.take(value, want, params, now) : undefined;
     return answer ?? this.#leased.take(value, want, params, now, behind);

@@ -55,7 +55,7 @@ export class PeerBuckets implements SharedBucketEngine {
     want: number,
     params: BucketParams,
     now: number,
-    behind = 0,
+    behind?: number,
   ): EngineAnswer | Pending<EngineAnswer> {
     const group = this.#group;
     const limiter = this.#limiterFor(params);

@@ -74,8 +74,9 @@ export function fits(sum: number, want: number, max: number): boolean {
 export interface CounterEngine<Params> {
   peek(value: string | undefined, want: number, params: Params, now: number): EngineAnswer;
   /**
-   * `behind` are tokens that are wanted next, as soon as this take is granted: an engine that is far away can bring them
-   * along, and grants them to the takes that are made while its answer is being delivered.
+   * `behind` says that the take is for the first flow of a queue, and how many tokens are wanted next, as soon as it is
+   * granted: an engine that is far away can bring them along, and grants them to the takes that are made while its answer
+   * is being delivered.
    */
   take(
     value: string | undefined,

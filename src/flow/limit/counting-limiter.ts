@@ -39,10 +39,8 @@ export interface CountingKind<Detail extends TokenDetail> {
 /** Tokens that a scheduler asks for: it has read their number itself, and may ask more than once. */
 export interface Asked {
   readonly tokens: number;
-  /** The flow was asked about before. */
-  readonly again: boolean;
-  /** Tokens for which other flows wait behind this one. */
-  readonly behind: number;
+  /** Tokens for which other flows wait behind this one; undefined for a flow that does not wait yet. */
+  readonly behind: number | undefined;
 }
 
 /** Precedes ids of the local engine in grants that it gave in place of another engine. */
@@ -113,7 +111,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     const value = this.#input.value(labels);
     const keyless = value === undefined && this.#input.keyed;
     if (keyless) {
-      if (asked?.again !== true) this.#observer.missingLabel(this.component, "key");
+      if (asked?.behind === undefined) this.#observer.missingLabel(this.component, "key");
       if (this.#onMissingLabel !== "default_key") return this.#keyMissing();
     }
     const label = this.#input.label(labels, value);

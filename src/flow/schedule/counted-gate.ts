@@ -73,17 +73,16 @@ export abstract class CountedGate<Limiter extends Counted> implements Gate {
     labels: Labels,
     ticket: Ticket,
     now: number,
-    again: boolean,
-    behind: number,
+    behind?: number,
   ): Decision<WorkloadDetail> | Pending<Decision<WorkloadDetail>> {
-    const asked = { tokens: ticket.tokens, again, behind };
+    const asked = { tokens: ticket.tokens, behind };
     const taken = this.limiter.take(undefined, labels, now, asked);
     if (taken instanceof Pending) return taken.chain((late) => this.#scheduled(late, ticket));
     return this.#scheduled(taken, ticket);
   }
 
   peek(labels: Labels, ticket: Ticket, now: number): Decision<WorkloadDetail> {
-    const asked = { tokens: ticket.tokens, again: true, behind: 0 };
+    const asked = { tokens: ticket.tokens, behind: undefined };
     return this.#scheduled(this.limiter.peek(undefined, labels, now, asked), ticket);
   }
 

@@ -14,6 +14,8 @@ export interface Wait {
   readonly left: number;
   /** Number of times that the gate was asked about the flow. */
   readonly attempts: number;
+  /** Milliseconds that the last answer about a flow of this queue took; 0 while all answers were there at once. */
+  readonly answerMs: number;
 }
 
 export interface Gate {
@@ -25,15 +27,12 @@ export interface Gate {
   readonly estimates: Estimates;
   /** A flow has arrived. It is asked about next, once or more often. */
   arrived?(ticket: Ticket, now: number): void;
-  /**
-   * `again`: the flow was asked about before, and has waited since. `behind`: the tokens for which others wait behind it.
-   */
+  /** `behind`: the tokens for which others wait behind the flow; undefined for a flow that does not wait yet. */
   take(
     labels: Labels,
     ticket: Ticket,
     now: number,
-    again: boolean,
-    behind: number,
+    behind?: number,
   ): Decision<WorkloadDetail> | Pending<Decision<WorkloadDetail>>;
   peek(labels: Labels, ticket: Ticket, now: number): Decision<WorkloadDetail>;
   /**

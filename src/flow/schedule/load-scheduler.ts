@@ -87,7 +87,7 @@ export class LoadGate implements Gate {
     this.#state.bucket.arrived(tokens, now);
   }
 
-  take(_labels: Labels, ticket: Ticket, now: number, again: boolean): Decision<WorkloadDetail> {
+  take(_labels: Labels, ticket: Ticket, now: number, behind?: number): Decision<WorkloadDetail> {
     const standIn = this.#standIn(now);
     if (standIn !== undefined && standIn !== "last_known") {
       if (standIn !== "pass_through") this.#observer.anomaly("undecided");
@@ -95,7 +95,7 @@ export class LoadGate implements Gate {
     }
     const { bucket } = this.#state;
     if (bucket.measuring) return this.#passed(ticket);
-    const waitMs = bucket.take(ticket.tokens, now, again);
+    const waitMs = bucket.take(ticket.tokens, now, behind !== undefined);
     const granted = waitMs === 0;
     return {
       component: this.#component,

@@ -61,10 +61,11 @@ export class BucketGate extends CountedGate<Buckets> {
     this.limiter.settle(grant, cost);
   }
 
-  retryIn(decision: Decision, { ticket, left }: Wait): number | undefined {
+  /** A bucket that is far away is asked ahead of time: the tokens come while the question travels. */
+  retryIn(decision: Decision, { ticket, left, answerMs }: Wait): number | undefined {
     if (!isShort(decision) || ticket.tokens > this.limiter.most) return undefined;
-    const wait = decision.waitMs > 0 ? decision.waitMs : UNKNOWN_WAIT_MS;
-    return wait > left ? undefined : wait;
+    if (decision.waitMs <= 0) return UNKNOWN_WAIT_MS > left ? undefined : UNKNOWN_WAIT_MS;
+    return decision.waitMs > left ? undefined : Math.max(0, decision.waitMs - answerMs);
   }
 
   /**

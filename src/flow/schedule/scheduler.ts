@@ -48,9 +48,7 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     }
     // Whoever comes while others wait stands behind them.
     const first =
-      key !== undefined && this.#lines.isOpen(key)
-        ? undefined
-        : gate.take(labels, ticket, now, false, 0);
+      key !== undefined && this.#lines.isOpen(key) ? undefined : gate.take(labels, ticket, now);
     if (key !== undefined && this.#waits(first, labels, ticket, now)) {
       const arrival = { labels, ticket, now, size: flow.size ?? sizeOf(flow) };
       const place = this.#lines.wait(key, this, arrival, first);
@@ -104,7 +102,8 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     const { patienceMs: left } = ticket;
     if (left <= 0) return false;
     if (first === undefined || first instanceof Pending) return true;
-    return this.gate.retryIn(first, { labels, ticket, left, attempts: 1 }, now) !== undefined;
+    const wait = { labels, ticket, left, attempts: 1, answerMs: 0 };
+    return this.gate.retryIn(first, wait, now) !== undefined;
   }
 
   /** A flow that was decided without a queue. */

@@ -146,6 +146,24 @@ test("what the home refused is refused without asking until it could be there", 
   assert.equal(agent.take().outcome, "granted");
 });
 
+test("a queue asks the home again so early that its request arrives when the tokens are there", () => {
+  const fleet = new TestFleet({ ...PARAMS, capacity: 10, amount: 10 });
+  const agent = fleet.agent({ enabled: true });
+  assert.equal(agent.pass(10), 10);
+  fleet.hold = true;
+  assert.ok(agent.start() instanceof Pending);
+  fleet.advance(20);
+  fleet.sent[0]?.answer();
+  fleet.advance(59);
+  const queued = () => agent.buckets.take("k", 1, fleet.params, fleet.now, 0);
+  const early = queued();
+  assert.ok(!(early instanceof Pending), "it would arrive too early");
+  assert.ok(Math.abs(early.waitMs - 21) < 1e-6, `${early.waitMs} ms`);
+  fleet.advance(1.5);
+  assert.ok(!(agent.start() instanceof Pending), "a flow that does not wait is refused at once");
+  assert.ok(queued() instanceof Pending);
+});
+
 test("D-4: a large refusal refuses no smaller flow, and what comes back is asked for at once", () => {
   const fleet = new TestFleet({ ...PARAMS, capacity: 10, amount: 10 });
   const agent = fleet.agent();

@@ -44,6 +44,8 @@ interface Setup {
   readonly owner: number | undefined;
   readonly leases: boolean;
   readonly roundTripMs?: number;
+  /** Tokens that a bucket holds, and gets per second. */
+  readonly numbers?: readonly [capacity: number, amount: number];
 }
 
 /** Flows of one workload at one agent. */
@@ -61,7 +63,8 @@ class Group {
   readonly chance = seededChance(11);
   #params: BucketParams | undefined;
 
-  constructor({ owner, leases, roundTripMs = ROUND_TRIP_MS }: Setup) {
+  constructor(setup: Setup) {
+    const { owner, leases, roundTripMs = ROUND_TRIP_MS, numbers = [LIMIT, LIMIT] } = setup;
     const { clock } = this;
     const context = shareContext({
       clock,
@@ -99,9 +102,8 @@ class Group {
             }
           : new SharedBuckets(new LeaseAgent(at, clock, settings), home());
       const sharedCounters: SharedCounters = { buckets: engine, slots: () => assert.fail() };
-      const numbers = quota(LIMIT, LIMIT);
       const chance = seededChance(at + 100);
-      return new SchedulerBench(RULE, numbers, { sharedCounters, chance }, clock);
+      return new SchedulerBench(RULE, quota(...numbers), { sharedCounters, chance }, clock);
     });
   }
 
@@ -169,6 +171,24 @@ it("a quota is used up where answers take longer than tokens: one brings those f
   t.diagnostic(`${rounded(used)} of the limit`);
   // A flow for each answer would be at most 10 a second for each agent.
   assert.ok(used > 0.9, `${used} of the limit`);
+});
+
+describe("two agents with as much to do get as much of a quota of 20 a second, wherever it is counted", () => {
+  for (const roundTripMs of [2, 10]) {
+    for (const owner of [undefined, 0]) {
+      const where = owner === undefined ? "another machine" : "one of them";
+      it(`${where} counts, ${roundTripMs} ms away`, (t) => {
+        const group = new Group({ owner, leases: true, roundTripMs, numbers: [5, 20] });
+        const [one, other] = group.run(
+          [0, 1].map((agent) => ({ agent, name: "high", perSecond: 40 })),
+          60,
+        );
+        const part = (one?.high ?? 0) / ((one?.high ?? 0) + (other?.high ?? 0));
+        t.diagnostic(rounded(part));
+        assert.ok(Math.abs(part - 0.5) < 0.05, `the first got ${part}`);
+      });
+    }
+  }
 });
 
 describe("agents with different workloads", () => {

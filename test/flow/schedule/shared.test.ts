@@ -120,7 +120,7 @@ it("a queue names the tokens for which others wait behind the flow that it asks 
   bench.clock.advance(DELAY_MS);
   bench.ask({ cost: "2" });
   bench.clock.advance(DELAY_MS);
-  assert.deepEqual(engine.behind.splice(0), [0, 0], "nobody waits yet");
+  assert.deepEqual(engine.behind.splice(0), [undefined, undefined], "neither waits yet");
   bench.ask({ cost: "3" });
   bench.ask({ cost: "1" });
   bench.clock.advance(10_000);

@@ -252,7 +252,7 @@ export class Line {
     waiter.attempts += 1;
     try {
       const behind = this.#queue.tokens - ticket.tokens;
-      const answer = desk.gate.take(labels, ticket, this.#context.clock.now(), true, behind);
+      const answer = desk.gate.take(labels, ticket, this.#context.clock.now(), behind);
       if (answer instanceof Pending) this.#await(waiter, answer);
       else this.#judge(waiter, answer);
     } catch (thrown) {
@@ -288,7 +288,8 @@ export class Line {
     const { labels, ticket, attempts } = waiter;
     const now = this.#context.clock.now();
     const left = waiter.until - now;
-    const retryMs = waiter.desk.gate.retryIn(decision, { labels, ticket, left, attempts }, now);
+    const wait = { labels, ticket, left, attempts, answerMs: this.#answerMs };
+    const retryMs = waiter.desk.gate.retryIn(decision, wait, now);
     if (retryMs === undefined) {
       this.#finish(waiter, decision, decision);
       return;
