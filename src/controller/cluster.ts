@@ -101,13 +101,12 @@ function policyParts(
   const compile = async (source: string, defaultName: string, text: string): Promise<PolicySet> => {
     const [set] = await compiler.compile([{ source, defaultName, text }]);
     if (set === undefined) return { policies: [], findings: [], warnings: [] };
-    if (settings.auto_scale.kubernetes.enabled) return set;
     const unmet = unmetNeeds(
       set.policies.map(({ of }) => ({
         ...of,
         needs: of.needs.filter(({ kind }) => kind === "scaled_object"),
       })),
-      { scaling: needsAutoScale },
+      { scaling: settings.auto_scale.kubernetes.enabled ? undefined : needsAutoScale },
     );
     const more = [...unmet.values()].flat().map((of) => ({ source, of }));
     return { ...set, warnings: [...set.warnings, ...more] };

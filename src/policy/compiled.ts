@@ -78,6 +78,8 @@ export interface Need {
   readonly readBy?: LimiterLabel;
   /** Present only for a scaled object. */
   readonly object?: ScaledObject;
+  /** Whether its component is or may be switched to a dry run, which scales nothing. Only for a scaled object. */
+  readonly dryRun?: boolean;
   readonly at: Position;
   readonly path: string;
 }

@@ -64,9 +64,10 @@ export function needsOf(
     ];
   });
   const agentGroups = [...groups].map(([name, inner]) => need("agent_group", name, inner));
-  const scaled = objects.map(({ value, path: inner }) => {
+  const scaled = objects.map(({ value, path: inner, dryRun }) => {
     const { api_version: apiVersion, kind, namespace, name } = value;
-    return { ...need("scaled_object", name, inner), object: { apiVersion, kind, namespace, name } };
+    const object = { apiVersion, kind, namespace, name };
+    return { ...need("scaled_object", name, inner), object, dryRun };
   });
   return [...labels, ...matched, ...queries, ...agentGroups, ...controlPoints, ...scaled];
 }
@@ -103,17 +104,45 @@ export function unmetNeeds(
 
 /** Returns a function with warnings about a need of these policies that nothing meets. For callers that divide the work. */
 export function needChecker(
-  policies: readonly Pick<CompiledPolicy, "supply">[],
+  policies: readonly Pick<CompiledPolicy, "needs" | "supply">[],
   known: KnownNames = {},
 ): (need: Need) => readonly Warning[] {
   const warningOf = nameChecker(policies, known);
   const { scaling = () => [] } = known;
+  const rivals = rivalsOf(policies);
   return (need) => {
     const { object, at, path } = need;
-    if (object !== undefined) return scaling(object).map((each) => ({ ...each, at, path }));
+    if (object !== undefined) {
+      return [...rivals(need, object), ...scaling(object)].map((each) => ({ ...each, at, path }));
+    }
     const warning = warningOf(need);
     return warning === undefined ? NONE : [warning];
   };
+}
+
+/** Returns a function that warns of an object that several components scale: each undoes what the others decide. */
+function rivalsOf(
+  policies: readonly Pick<CompiledPolicy, "needs">[],
+): (need: Need, object: ScaledObject) => readonly Omit<PolicyWarning, "path">[] {
+  const counts = new Map<string, number>();
+  for (const { object, dryRun } of policies.flatMap(({ needs }) => needs)) {
+    if (object === undefined || dryRun) continue;
+    const key = identityOf(object);
+    counts.set(key, (counts.get(key) ?? 0) + 1);
+  }
+  return ({ dryRun }, object) => {
+    const count = dryRun ? 0 : (counts.get(identityOf(object)) ?? 0);
+    if (count < 2) return [];
+    const { kind, namespace, name } = object;
+    const text = `${count} components scale ${kind} ${namespace}/${name}, and each undoes what the others decide`;
+    return [{ code: "other_autoscaler", text }];
+  };
+}
+
+/** Versions of a group are views of the same objects. */
+function identityOf({ apiVersion, kind, namespace, name }: ScaledObject): string {
+  const group = apiVersion.includes("/") ? apiVersion.split("/")[0] : "";
+  return JSON.stringify([group, kind, namespace, name]);
 }
 
 /** The warning about an object where no controller scales, or nobody knows whether one does. */
@@ -209,7 +238,11 @@ interface Mentions {
   /** The place where each agent group is named first, or would be if it were not the default. */
   readonly groups: ReadonlyMap<string, Path>;
   /** The selectors of Kubernetes objects. */
-  readonly objects: readonly { readonly value: KubernetesObjectSelector; readonly path: Path }[];
+  readonly objects: readonly {
+    readonly value: KubernetesObjectSelector;
+    readonly path: Path;
+    readonly dryRun: boolean;
+  }[];
 }
 
 /** An infra meter has the group of the collector around it, and objects are scaled by controllers. */
@@ -223,14 +256,20 @@ function mentions(document: Policy): Mentions {
   const matchedLabels: { name: string; path: Path }[] = [];
   const selectors = new Map<string, { value: Selector; path: Path }>();
   const groups = new Map<string, Path>();
-  const objects: { value: KubernetesObjectSelector; path: Path }[] = [];
+  const objects: { value: KubernetesObjectSelector; path: Path; dryRun: boolean }[] = [];
+  // Whether the component that is visited is or may be switched to a dry run.
+  let dryRun = false;
   const visit = (message: Message, value: unknown, path: Path): void => {
     const group = (value as { readonly agent_group?: string }).agent_group;
     if (group !== undefined && !GROUPS_WITHOUT_AGENTS.has(message) && !groups.has(group)) {
       groups.set(group, [...path, "agent_group"]);
     }
     if (message === kubernetesObjectSelector) {
-      objects.push({ value: value as KubernetesObjectSelector, path });
+      objects.push({ value: value as KubernetesObjectSelector, path, dryRun });
+    }
+    if ("dry_run" in message.fields) {
+      const own = value as { readonly dry_run: boolean; readonly dry_run_config_key: string };
+      dryRun = own.dry_run || own.dry_run_config_key !== "";
     }
     if (message === selectorTable) {
       const own = value as Selector;

@@ -215,3 +215,28 @@ describe("the labels that a selector asks for", () => {
     assert.deepEqual(warned([selecting("match_labels: {user_type: guest}")]), []);
   });
 });
+
+test("components that scale the same object are rivals, in one policy and in several", () => {
+  const object = (version: string) =>
+    `kubernetes_object_selector: {namespace: n, api_version: ${version}, kind: Deployment, name: x}`;
+  const scaler = (more = "", version = "apps/v1") =>
+    `auto_scale: {pod_scaler: {in_ports: {replicas: {constant_signal: {value: 2}}}, ${object(version)}, ${more}}}`;
+  const alerts = "{scale_out_alerter: {alert_name: o}, scale_in_alerter: {alert_name: i}}";
+  const auto = (more = "") =>
+    `auto_scale: {auto_scaler: {scaling_backend: {kubernetes_replicas: {${object("apps/v1")}}}, scaling_parameters: ${alerts}, ${more}}}`;
+  const rivals = (...policies: readonly (readonly string[])[]) =>
+    warned(policies.map((components, at) => compiled(circuit(...components), `p${at}`))).map(
+      ({ policy, code, path, text }) => [policy, code, path.match(/\[\d\]/)?.[0], text],
+    );
+  const text = "2 components scale Deployment n/x, and each undoes what the others decide";
+  const first = ["p0", "other_autoscaler", "[0]", text];
+  assert.deepEqual(rivals([scaler()]), []);
+  assert.deepEqual(rivals([scaler(), auto()]), [first, ["p0", "other_autoscaler", "[1]", text]]);
+  assert.deepEqual(rivals([scaler()], [scaler("", "apps/v1beta1")]), [
+    first,
+    ["p1", "other_autoscaler", "[0]", text],
+  ]);
+  assert.deepEqual(rivals([scaler()], [scaler("", "v1")]), []);
+  for (const off of ["dry_run: true", "dry_run_config_key: k"])
+    assert.deepEqual(rivals([scaler(), auto(off)]), [], off);
+});

@@ -19,7 +19,8 @@ export const WARNINGS = {
   needs_auto_scale:
     "Replicas change only where `auto_scale.kubernetes.enabled` of the controllers is true.",
   not_scaled: "The controller cannot scale the Kubernetes object that the policy names.",
-  other_autoscaler: "A HorizontalPodAutoscaler scales the object that the policy scales.",
+  other_autoscaler:
+    "A HorizontalPodAutoscaler or another component scales the object that the policy scales.",
   ignored_file: "A file looks like a policy by its name and is not read.",
   unknown_agent_group: "A selector's agent group, named or default, has no agents.",
   unused_control_point: "No check has named the control point for ten minutes.",
