@@ -137,5 +137,6 @@ function addWarnings(
     );
   }
   if (dynamicConfig === undefined) return;
-  checkDynamicConfig(policy, dynamicConfig, [...path.slice(0, -1), "dynamicConfig"], report);
+  const checked = { document: policy, circuit: compiled.circuit };
+  checkDynamicConfig(checked, dynamicConfig, [...path.slice(0, -1), "dynamicConfig"], report);
 }

@@ -4,9 +4,19 @@
 
 import { nearest } from "#base/text/spelling.ts";
 import { overridesOf, valueAt } from "#circuit/overrides.ts";
-import type { JsonObject } from "./compiled.ts";
+import { overrideWarnings, pathOf } from "./compile/port-warnings.ts";
+import type { CompiledPolicy, JsonObject } from "./compiled.ts";
 import type { Report } from "./document/finding.ts";
-import { describe, locate, member, type Path, plain, quote, type Tree } from "./document/tree.ts";
+import {
+  describe,
+  formatPath,
+  locate,
+  member,
+  type Path,
+  plain,
+  quote,
+  type Tree,
+} from "./document/tree.ts";
 import type { DynamicForm, Message, Type } from "./language/field.ts";
 import { type Policy, policy } from "./language/policy.ts";
 
@@ -85,7 +95,7 @@ export function unfitValues(keys: DynamicKeys, config: JsonObject): readonly Unf
     wanted = [];
     for (const form of forms) read[form](key);
     if (wanted.length < forms.size) continue;
-    const path = Object.hasOwn(config, key) ? [key] : key.split(".");
+    const path = placeIn(config, key);
     unfit.push({ key, path, wanted: wanted.join(", or "), value: valueAt(config, key) });
   }
   return unfit;
@@ -128,11 +138,11 @@ export function unreadReason({ key, near }: UnreadKey): string {
 const NAME = /^[\p{L}_][\p{L}\d_.\-/]*$/u;
 
 /**
- * Warns of what is wrong with a dynamic configuration that comes with a document, inside it or in a file of its own.
- * `path` is the place of the configuration in its text.
+ * Warns of what is wrong with a dynamic configuration that comes with a policy, inside its document or in a file of its
+ * own. `path` is the place of the configuration in its text.
  */
 export function checkDynamicConfig(
-  document: Policy,
+  { document, circuit }: Pick<CompiledPolicy, "document" | "circuit">,
   config: Tree,
   path: Path,
   report: Report,
@@ -149,6 +159,18 @@ export function checkDynamicConfig(
     const text = `the whole dynamic configuration is refused: wanted ${wanted}, got ${describe(value)}`;
     report.warn("dynamic_config", value.at, [...path, ...inner], text);
   }
+  // Values of the wrong form are reported above.
+  const overrides = overridesOf(given, () => undefined);
+  for (const { id, port, text, key } of circuit ? overrideWarnings(circuit, overrides) : []) {
+    const inner = placeIn(given, key);
+    const sentence = `${port} of ${formatPath(pathOf(id))} is ${text}`;
+    report.warn("unusual_value", locate(config, inner), [...path, ...inner], sentence);
+  }
+}
+
+/** The place of a key in a configuration. */
+function placeIn(config: JsonObject, key: string): readonly string[] {
+  return Object.hasOwn(config, key) ? [key] : key.split(".");
 }
 
 function isObject(value: unknown): value is object {

@@ -12,6 +12,7 @@ import {
 } from "#policy/dynamic.ts";
 import { policy } from "#policy/language/policy.ts";
 import { validate } from "#policy/validate.ts";
+import { compiled } from "./kit.ts";
 
 const SPEC = `circuit:
     components:
@@ -29,7 +30,12 @@ function judged(config: string): string[] {
   const report = new Report();
   const value = validate(policy, document.tree, document.path, report);
   assert.ok(value, JSON.stringify(report.findings));
-  checkDynamicConfig(value, document.dynamicConfig, ["dynamicConfig"], report);
+  checkDynamicConfig(
+    { document: value, circuit: undefined },
+    document.dynamicConfig,
+    ["dynamicConfig"],
+    report,
+  );
   return report.warnings.map(({ path, text: said }) => `${path}: ${said}`);
 }
 
@@ -46,6 +52,31 @@ test("keys and their forms, at any depth", () => {
       ["a.c", "boolean"],
     ],
   );
+});
+
+test("a number that means nothing at the limiter which reads it is remarked upon at its key", () => {
+  const said = (dynamicConfig: string, dryRun = "") =>
+    compiled(`apiVersion: fluxninja.com/v1alpha1
+kind: Policy
+metadata: {name: p}
+spec:
+  circuit:
+    components:
+      - variable: {constant_output: {value: 1}, config_key: load.share, out_ports: {output: {signal_name: M}}}
+      - flow_control: {load_scheduler: {in_ports: {load_multiplier: {signal_name: M}}, parameters: {selectors: [{control_point: x}]}, ${dryRun}}}
+dynamicConfig: ${dynamicConfig}`).warnings.map(
+      ({ at, path, text }) => `${at.line} ${path}: ${text}`,
+    );
+  const remark = (key: string) => [
+    `9 dynamicConfig${key}: load_multiplier of circuit.components[1] is -1, which counts as 0`,
+  ];
+  assert.deepEqual(said("{load.share: {value: -1}}"), remark('["load.share"]'));
+  assert.deepEqual(said("{load: {share: {value: -1}}}"), remark(".load.share"));
+  assert.deepEqual(said("{load.share: {value: 0.5}}"), []);
+  const switched = "dry_run_config_key: dry";
+  assert.deepEqual(said("{load.share: {value: -1}}", switched), remark('["load.share"]'));
+  assert.deepEqual(said("{load.share: {value: -1}, dry: true}", switched), []);
+  assert.deepEqual(said("{load.share: {value: -1}}", "dry_run: true"), []);
 });
 
 test("a configuration that fits gets no warning", () => {

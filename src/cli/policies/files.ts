@@ -169,7 +169,7 @@ function checkDynamicFile(
   const config = readDynamicFile(text, report);
   const policy = policies.find(({ of }) => of.name === name);
   if (policy !== undefined && config !== undefined) {
-    checkDynamicConfig(policy.of.document, config, [], report);
+    checkDynamicConfig(policy.of, config, [], report);
   }
   // A policy with faults is not in the set, although the file may be for it.
   if (policy === undefined && findings.length === 0) {

@@ -1,8 +1,9 @@
 // Warnings about numbers at the ports of limiters that are allowed but rarely meant. They are known before
-// anything runs where the port reads a constant, or a variable that dynamic configuration cannot override. Also
-// warnings about loops of signals that never have a value.
+// anything runs where the port reads a constant, or a variable that dynamic configuration cannot override or does
+// override. Also warnings about loops of signals that never have a value.
 
 import { standInAtFirst, writersOf } from "#circuit/actuators.ts";
+import type { Overrides } from "#circuit/component.ts";
 import { ACTUATORS } from "#circuit/decision.ts";
 import { type CircuitPlan, constantOf, type Leaf, type Wire } from "#circuit/plan.ts";
 
@@ -11,24 +12,44 @@ export interface PortWarning {
   readonly id: string;
   readonly port: string;
   readonly text: string;
+  /** The key of the dynamic configuration that the number comes from. */
+  readonly key?: string;
 }
 
+/** The warnings that need no dynamic configuration. */
 export function portWarnings(plan: CircuitPlan): readonly PortWarning[] {
-  const writers = writersOf(plan.leaves);
-  const values = plan.leaves.flatMap((leaf) =>
-    (ACTUATORS[leaf.kind]?.needs ?? []).flatMap((port) => {
-      const value = fixed(leaf.inputs[port]?.[0], writers);
-      const text = value === undefined ? "" : warningText(leaf, port, value);
-      const id = "component_id" in leaf.config ? leaf.config.component_id : leaf.id;
-      return text === "" ? [] : [{ id, port, text }];
-    }),
-  );
+  const values = numberWarnings(plan, undefined);
   const stuck = loopsWithoutStart(plan.leaves).map(({ leaf, port }) => {
     const text =
       "a signal of a loop in which no component begins with a value, so it is never a valid number";
     return { id: leaf.id, port, text };
   });
   return [...values, ...stuck];
+}
+
+/** Warnings about the numbers that a dynamic configuration brings to ports. */
+export function overrideWarnings(
+  plan: CircuitPlan,
+  overrides: Overrides,
+): readonly (PortWarning & { readonly key: string })[] {
+  return numberWarnings(plan, overrides).flatMap((warning) =>
+    warning.key === undefined ? [] : [{ ...warning, key: warning.key }],
+  );
+}
+
+function numberWarnings(
+  plan: CircuitPlan,
+  overrides: Overrides | undefined,
+): readonly PortWarning[] {
+  const writers = writersOf(plan.leaves);
+  return plan.leaves.flatMap((leaf) =>
+    (ACTUATORS[leaf.kind]?.needs ?? []).flatMap((port) => {
+      const { value, key } = fixed(leaf.inputs[port]?.[0], writers, overrides) ?? {};
+      const text = value === undefined ? "" : warningText(leaf, port, value);
+      const id = "component_id" in leaf.config ? leaf.config.component_id : leaf.id;
+      return text === "" ? [] : [{ id, port, text, ...(key === undefined ? {} : { key }) }];
+    }),
+  );
 }
 
 /** Components whose outputs are invalid while one of their inputs is, whatever the ticks before have shown. */
@@ -86,16 +107,35 @@ function loopsWithoutStart(
   );
 }
 
+interface Fixed {
+  readonly value: number;
+  /** The key of the dynamic configuration that sets it. */
+  readonly key?: string;
+}
+
 /** The value that a wire always reads; undefined when it is not known before the circuit runs. */
-function fixed(wire: Wire | undefined, writers: ReadonlyMap<number, Leaf>): number | undefined {
+function fixed(
+  wire: Wire | undefined,
+  writers: ReadonlyMap<number, Leaf>,
+  overrides: Overrides | undefined,
+): Fixed | undefined {
   let at = wire;
-  // Follows the wire through ports of nested circuits. The bound on steps ends cycles.
+  // Follows the wire through ports of nested circuits and switches. The bound on steps ends cycles.
   for (let steps = 0; at !== undefined && steps <= writers.size; steps++) {
-    if (at.kind === "constant") return at.value;
-    if (at.kind === "open") return Number.NaN;
+    if (at.kind === "constant") return { value: at.value };
+    if (at.kind === "open") return { value: Number.NaN };
     const writer = writers.get(at.signal);
-    if (writer?.kind === "variable" && writer.config.config_key === "") {
-      return constantOf(writer.config.constant_output);
+    if (writer?.kind === "variable") {
+      const { config_key: key, constant_output } = writer.config;
+      if (key === "") return { value: constantOf(constant_output) };
+      const value = overrides?.number(key);
+      return value === undefined ? undefined : { value, key };
+    }
+    if (writer?.kind === "switcher") {
+      // Whoever switches a number off, as a dry run does, need not be warned of what is read instead.
+      if (!isOff(writer.inputs["switch"]?.[0], writers, overrides)) return undefined;
+      at = writer.inputs["off_signal"]?.[0] ?? { kind: "open" };
+      continue;
     }
     const isPort =
       writer?.kind === "nested_signal_ingress" || writer?.kind === "nested_signal_egress";
@@ -103,6 +143,19 @@ function fixed(wire: Wire | undefined, writers: ReadonlyMap<number, Leaf>): numb
     at = writer.inputs["signal"]?.[0] ?? { kind: "open" };
   }
   return undefined;
+}
+
+/** True for a switch that is always off. */
+function isOff(
+  wire: Wire | undefined,
+  writers: ReadonlyMap<number, Leaf>,
+  overrides: Overrides | undefined,
+): boolean {
+  const writer = wire?.kind === "signal" ? writers.get(wire.signal) : undefined;
+  if (writer?.kind !== "bool_variable") return false;
+  const { config_key: key, constant_output } = writer.config;
+  if (key === "" || overrides === undefined) return key === "" && !constant_output;
+  return !(overrides.boolean(key) ?? constant_output);
 }
 
 /** Ports that say how much passes. */

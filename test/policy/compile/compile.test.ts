@@ -317,7 +317,10 @@ test("numbers that are allowed but rarely meant give a warning at the limiter", 
     {flow_control: {sampler: {in_ports: {accept_percentage: {constant_signal: {special_value: NaN}}}, parameters: {ramp_mode: true, selectors: [{control_point: c}]}}}},
     {flow_control: {rate_limiter: {in_ports: {bucket_capacity: {constant_signal: {special_value: +Inf}}, fill_amount: {constant_signal: {value: 1e300}}}, parameters: {interval: 1s}, selectors: [{control_point: c}]}}},
     {flow_control: {concurrency_limiter: {in_ports: {max_concurrency: {constant_signal: {value: 1000000000000}}}, parameters: {max_inflight_duration: 1s}, selectors: [{control_point: c}]}}},
-    {flow_control: {concurrency_limiter: {in_ports: {max_concurrency: {constant_signal: {value: 999999999999}}}, parameters: {max_inflight_duration: 1s}, selectors: [{control_point: c}]}}}]}`;
+    {flow_control: {concurrency_limiter: {in_ports: {max_concurrency: {constant_signal: {value: 999999999999}}}, parameters: {max_inflight_duration: 1s}, selectors: [{control_point: c}]}}},
+    {flow_control: {load_scheduler: {in_ports: {load_multiplier: {constant_signal: {value: -1}}}, parameters: {selectors: [{control_point: c}]}}}},
+    {flow_control: {load_scheduler: {in_ports: {load_multiplier: {constant_signal: {value: -1}}}, parameters: {selectors: [{control_point: c}]}, dry_run: true}}},
+    {flow_control: {load_scheduler: {in_ports: {load_multiplier: {constant_signal: {value: -1}}}, parameters: {selectors: [{control_point: c}]}, dry_run_config_key: d}}}]}`;
   const { warnings, findings } = compileSet([{ source: "p", defaultName: "p", text }], {
     digest,
     queries: "prometheus",
@@ -333,6 +336,7 @@ test("numbers that are allowed but rarely meant give a warning at the limiter", 
       "circuit.components[6]: bucket_capacity is Infinity, which no traffic reaches: it limits nothing",
       "circuit.components[6]: fill_amount is 1e+300, which no traffic reaches: it limits nothing",
       "circuit.components[7]: max_concurrency is 1000000000000, which no traffic reaches: it limits nothing",
+      "circuit.components[9]: load_multiplier is -1, which counts as 0",
     ],
   );
 });
