@@ -60,6 +60,22 @@ describe("places", () => {
   });
 });
 
+/** A pod scaler with this constant, and with other parts of its object than these. */
+function podScaler(replicas: string, other = "agent_group: default"): string {
+  const [changed = ""] = other.split(":");
+  const object = [
+    "namespace: n",
+    "api_version: apps/v1",
+    "kind: Deployment",
+    "name: web-1.a",
+  ].filter((part) => !part.startsWith(`${changed}:`));
+  return `auto_scale: {pod_scaler: {in_ports: {replicas: {constant_signal: {value: ${replicas}}}}, kubernetes_object_selector: {${[...object, other].join(", ")}}}}`;
+}
+
+function scheduling(scheduler: string): string {
+  return `flow_control: {concurrency_scheduler: {in_ports: {max_concurrency: {constant_signal: {value: 5}}}, concurrency_limiter: {max_inflight_duration: 1s}, ${SELECTORS}, scheduler: {${scheduler}}}}`;
+}
+
 /** Components with one finding each, and what its line must contain. */
 const ONE_FAULT: readonly (readonly [string, RegExp])[] = [
   [
@@ -122,6 +138,21 @@ const ONE_FAULT: readonly (readonly [string, RegExp])[] = [
   ["pulse_generator: {out_ports: {output: {signal_name: ''}}}", /signal_name: wanted text/],
   ["pulse_generator: {outPorts: {}}", /wanted out_ports \(keys are snake_case\)/],
   ["holder: {hold_for: 315576000001s}", /hold_for: wanted a duration of at most 315576000000s/],
+  [
+    "gradient_controller: {parameters: {slope: NaN, max_gradient: Infinity}}",
+    /slope: wanted a number, got "NaN"/,
+  ],
+  [
+    "gradient_controller: {parameters: {slope: 1, max_gradient: NaN}}",
+    /max_gradient: wanted a number, or "Infinity", "-Infinity" as text, got "NaN"/,
+  ],
+  [scheduling("default_workload_parameters: {tokens: Infinity}"), /tokens: wanted a number, got/],
+  [podScaler("2147483648"), /value: wanted a whole number from 0 to 2147483647, got 2147483648/],
+  [podScaler("1", "namespace: 'b b'"), /namespace: wanted a namespace: at most 63 lower case/],
+  [podScaler("1", `namespace: ${"n".repeat(64)}`), /namespace: wanted a namespace: at most 63/],
+  [podScaler("1", "name: X_Y"), /name: wanted a name of lower case letters.*got "X_Y"/],
+  [podScaler("1", "kind: apps/Deployment"), /kind: wanted a kind such as Deployment/],
+  [podScaler("1", "api_version: nonsense"), /api_version: wanted a group and a version such as/],
   ["constructor: {}", /constructor: wanted a key of Component/],
 ];
 
@@ -290,7 +321,7 @@ describe("defaults", () => {
     };
     const ten = "{constant_signal: {value: 10}}";
     const of = (tokens: number) =>
-      `{label_matcher: {match_labels: {a: b}}, parameters: {tokens: ${tokens}}}`;
+      `{label_matcher: {match_labels: {a: "${tokens}"}}, parameters: {tokens: ${tokens}}}`;
     assert.deepEqual(
       remarks(
         ten,
@@ -303,6 +334,62 @@ describe("defaults", () => {
     );
     assert.deepEqual(remarks("{constant_signal: {value: 0}}", `workloads: [${of(5)}]`), []);
     assert.deepEqual(remarks(ten, ""), []);
+  });
+  test("what is valid and makes no sense is remarked upon", () => {
+    const remarks = (component: string) =>
+      compiled(circuit(component)).warnings.map(({ path, text }) => {
+        const name = path.split(".").at(-1);
+        return `${name}: ${text}`;
+      });
+    assert.deepEqual(remarks(podScaler("150000")), []);
+    assert.deepEqual(remarks(podScaler("150001")), [
+      "value: 150001 replicas are more than the 150000 pods for which Kubernetes is designed",
+    ]);
+    assert.deepEqual(remarks(podScaler("NaN")), [
+      "value: never a valid number, so the scale stays as it is",
+    ]);
+    const slot = (duration: string) => scheduling("").replace("1s", duration);
+    assert.deepEqual(remarks(slot("0.010s")), []);
+    assert.match(
+      remarks(slot("0.009s")).join(),
+      /^max_inflight_duration: a slot expires after 9 ms/,
+    );
+    assert.deepEqual(remarks(scheduling("decision_deadline_margin: 9.9s")), []);
+    assert.deepEqual(remarks(scheduling("decision_deadline_margin: 10s")), [
+      "decision_deadline_margin: flows of callers that wait for less than 10s never queue",
+    ]);
+    const at = (selector: string) =>
+      remarks(
+        rateLimiter(CONSTANT_PORTS).replace(SELECTORS, `selectors: [{control_point: ${selector}}]`),
+      );
+    for (const odd of ['" "', '"in "', '" in"', '"i\\u0007n"', 'in, service: "a\\n"'])
+      assert.match(at(odd).join(), /: ".*" has blanks around it or control characters/, odd);
+    assert.deepEqual(at('"in here"'), []);
+  });
+  test("a workload that no flow reaches is remarked upon", () => {
+    const unreached = (...matchers: readonly string[]) => {
+      const workloads = matchers.map((matcher) => `{label_matcher: {${matcher}}}`).join(", ");
+      return compiled(circuit(scheduling(`workloads: [${workloads}]`))).warnings.map(
+        ({ path, text }) => `${path.match(/workloads\[\d+\]/)?.[0]}: ${text}`,
+      );
+    };
+    const by = (first: number, later: number) =>
+      `workloads[${later}]: no flow reaches this workload: workloads[${first}] matches all of its flows`;
+    const a = "match_labels: {a: b}";
+    const listed = "match_list: [{key: a, operator: In, values: [b, c]}]";
+    const either = "expression: {any: {of: [{label_exists: a}, {label_exists: b}]}}";
+    assert.deepEqual(unreached(a, "", a, "match_labels: {x: y}"), [by(0, 2), by(1, 3)]);
+    assert.deepEqual(unreached(listed, either, listed, either), [by(0, 2), by(1, 3)]);
+    assert.deepEqual(unreached(a, "match_labels: {x: y, a: b}", `${a}, ${listed}`), [
+      by(0, 1),
+      by(0, 2),
+    ]);
+    const both = "match_labels: {a: b, x: y}";
+    assert.deepEqual(unreached(both, "match_labels: {x: y, a: b}"), [by(0, 1)]);
+    assert.deepEqual(
+      unreached(both, a, "match_labels: {a: c}", listed, "match_labels: {b: a}"),
+      [],
+    );
   });
   test("a part that switches something on needs a value where its key is written", () => {
     const said = (parameters: string) =>

@@ -27,11 +27,11 @@ export const gradientParameters = message(
     ),
     min_gradient: about(
       "Smallest factor by which the control variable is multiplied.",
-      number({ default: -Number.MAX_VALUE }),
+      number({ default: -Number.MAX_VALUE, special: "infinities" }),
     ),
     max_gradient: about(
       "Largest factor by which the control variable is multiplied.",
-      number({ default: Number.MAX_VALUE }),
+      number({ default: Number.MAX_VALUE, special: "infinities" }),
     ),
   },
   {

@@ -12,6 +12,9 @@ export interface Range {
   readonly above?: number;
 }
 
+/** Values besides finite numbers that a number may have: infinities, or infinities and NaN. */
+type Special = "infinities" | "all";
+
 interface TextRules {
   /** The only values allowed, in exact case. */
   readonly oneOf?: readonly string[];
@@ -23,6 +26,8 @@ interface TextRules {
   readonly regex?: true;
   /** The only forms allowed, as a regular expression, and the words for them. */
   readonly form?: { readonly pattern: string; readonly wanted: string };
+  /** Is written elsewhere too, where blanks around it or control characters are unlikely: warns of them. */
+  readonly name?: true;
   /** Must be a valid label name for classifiers. */
   readonly labelName?: true;
 }
@@ -36,7 +41,7 @@ interface Enumeration {
 
 export type Type =
   | ({ readonly kind: "text" } & TextRules)
-  | ({ readonly kind: "number" } & Range)
+  | ({ readonly kind: "number"; readonly special?: Special } & Range)
   | ({ readonly kind: "integer"; readonly size: "int32" | "uint32" | "int64" } & Range)
   | { readonly kind: "boolean" }
   /** Validated to milliseconds. Never negative; `positive` also refuses zero. */
@@ -129,9 +134,11 @@ export function choice<const T extends string>(oneOf: readonly T[]): Field<T | u
   return { type: { kind: "text", oneOf } };
 }
 
-export function number(rules: Range & { readonly default?: number } = {}): Field<number> {
-  const { default: value = 0, ...range } = rules;
-  return { type: { kind: "number", ...range }, default: value };
+export function number(
+  rules: Range & { readonly default?: number; readonly special?: Special } = {},
+): Field<number> {
+  const { default: value = 0, ...type } = rules;
+  return { type: { kind: "number", ...type }, default: value };
 }
 
 export function int32(rules: Range & { readonly default?: number } = {}): Field<number> {

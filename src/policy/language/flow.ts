@@ -208,6 +208,9 @@ const adaptiveLimit = message(
 );
 export type AdaptiveLimit = ValueOf<typeof adaptiveLimit>;
 
+/** Envoy sends its access log, which ends flows, about this often. */
+const SHORTEST_INFLIGHT_MS = 10;
+
 export const concurrencyLimiterParameters = message(
   "ConcurrencyLimiter.Parameters",
   {
@@ -224,7 +227,18 @@ export const concurrencyLimiterParameters = message(
       switches(part(adaptiveLimit)),
     ),
   },
-  needingKey("limit_by_label_key", ({ limit_by_label_key }) => limit_by_label_key),
+  {
+    check(value, refuse, warn) {
+      needingKey<typeof value>(
+        "limit_by_label_key",
+        ({ limit_by_label_key }) => limit_by_label_key,
+      ).check(value, refuse, warn);
+      const { max_inflight_duration: ms } = value;
+      if (ms >= SHORTEST_INFLIGHT_MS) return;
+      const text = `a slot expires after ${ms} ms, before the end of most flows can be reported: it limits next to nothing`;
+      warn("unusual_value", ["max_inflight_duration"], text);
+    },
+  },
 );
 
 export const concurrencyLimiterIns = message("ConcurrencyLimiter.Ins", {

@@ -1,5 +1,6 @@
 // Schedulers, and the strategies that drive a load scheduler.
 
+import type { Warn } from "../document/warning.ts";
 import { gradientParameters } from "./control.ts";
 import {
   about,
@@ -25,7 +26,7 @@ import {
   rateLimiterParameters,
 } from "./flow.ts";
 import { input, ins, output, outs, reading } from "./ports.ts";
-import { labelMatcher, selectors } from "./selector.ts";
+import { type LabelMatcher, labelMatcher, selectors } from "./selector.ts";
 import { alerterParameters } from "./signals.ts";
 import { statusCode } from "./status-code.ts";
 
@@ -44,31 +45,78 @@ const workloadParameters = message("Scheduler.Workload.Parameters", {
 const workload = message("Scheduler.Workload", {
   parameters: about("Priority and cost of its flows.", part(workloadParameters)),
   label_matcher: about("Matches the flows of the workload.", required(part(labelMatcher))),
-  name: about("Name in metrics.", text()),
+  name: about("Name in metrics.", text({ name: true })),
 });
 
-export const scheduler = message("Scheduler", {
-  workloads: about(
-    "Workloads in order; a flow belongs to the first that matches.",
-    list(part(workload)),
-  ),
-  default_workload_parameters: about(
-    "Parameters of flows that match no workload.",
-    part(workloadParameters),
-  ),
-  decision_deadline_margin: about(
-    "A queued flow is decided this long before its caller's deadline.",
-    durationOr(10),
-  ),
-  tokens_label_key: about("Label with the number of tokens that a flow takes.", labelKey(text())),
-  priority_label_key: about("Label with the priority of a flow.", labelKey(text())),
-  denied_response_status_code: statusCode("ServiceUnavailable"),
-  workload_label_key: about("Label with the name of a flow's workload.", labelKey(text())),
-  fairness_label_key: about(
-    "Label whose values share the capacity of a workload fairly.",
-    labelKey(text()),
-  ),
-});
+/** The conditions of a matcher, all of which must hold, as text. */
+function conditionsOf(matcher: LabelMatcher): readonly string[] {
+  const { match_labels, match_expressions, match_list, expression } = matcher;
+  const old = match_list.length === 0 ? match_expressions : [];
+  return [
+    ...[...match_labels].map(([label, value]) => JSON.stringify({ label, value })),
+    ...[...old, ...match_list].map((each) => JSON.stringify(each)),
+    ...(expression === undefined ? [] : [JSON.stringify(expression)]),
+  ];
+}
+
+/**
+ * Warns of workloads that no flow reaches, because one before them has no condition, the same conditions, or one of
+ * their conditions alone. Each is looked up, so that this takes time in proportion to the text.
+ */
+function checkReached(
+  workloads: readonly { readonly label_matcher: LabelMatcher }[],
+  warn: Warn,
+): void {
+  const first = new Map<string, number>();
+  for (const [at, { label_matcher }] of workloads.entries()) {
+    const conditions = conditionsOf(label_matcher);
+    const whole = conditions.toSorted().join();
+    const before = ["", ...conditions, whole].flatMap((each) => first.get(each) ?? []);
+    const [by] = before.toSorted((left, right) => left - right);
+    if (by === undefined) first.set(whole, at);
+    else {
+      const text = `no flow reaches this workload: workloads[${by}] matches all of its flows`;
+      warn("unusual_value", ["workloads", at, "label_matcher"], text);
+    }
+  }
+}
+
+/** Callers hardly ever wait longer than this, ms. */
+const LONG_MARGIN_MS = 10_000;
+
+export const scheduler = message(
+  "Scheduler",
+  {
+    workloads: about(
+      "Workloads in order; a flow belongs to the first that matches.",
+      list(part(workload)),
+    ),
+    default_workload_parameters: about(
+      "Parameters of flows that match no workload.",
+      part(workloadParameters),
+    ),
+    decision_deadline_margin: about(
+      "A queued flow is decided this long before its caller's deadline.",
+      durationOr(10),
+    ),
+    tokens_label_key: about("Label with the number of tokens that a flow takes.", labelKey(text())),
+    priority_label_key: about("Label with the priority of a flow.", labelKey(text())),
+    denied_response_status_code: statusCode("ServiceUnavailable"),
+    workload_label_key: about("Label with the name of a flow's workload.", labelKey(text())),
+    fairness_label_key: about(
+      "Label whose values share the capacity of a workload fairly.",
+      labelKey(text()),
+    ),
+  },
+  {
+    check({ workloads, decision_deadline_margin: margin }, _, warn) {
+      checkReached(workloads, warn);
+      if (margin < LONG_MARGIN_MS) return;
+      const text = `flows of callers that wait for less than ${margin / 1_000}s never queue`;
+      warn("unusual_value", ["decision_deadline_margin"], text);
+    },
+  },
+);
 const scheduling = () => about("Workloads and queues.", part(scheduler));
 
 export const quotaScheduler = message(
@@ -182,7 +230,7 @@ const gradient = () =>
   about("Gradient by which load is cut during an overload.", required(part(gradientParameters)));
 const throttlingAlert = () =>
   about("Alert raised while load is cut.", required(part(alerterParameters)));
-const maxMultiplier = (field = number({ default: 2, min: 0 })) =>
+const maxMultiplier = (field = number({ default: 2, min: 0, special: "infinities" })) =>
   about("Multiplier at which the overload is over and everything passes again.", field);
 const increment = (field = number({ default: 0.025, min: 0 })) =>
   about("Amount that recovery adds to the multiplier every 10 s.", field);
@@ -197,7 +245,9 @@ export const aimdLoadScheduler = message("AIMDLoadScheduler", {
         message("AIMDLoadScheduler.Parameters", {
           load_scheduler: inner(),
           gradient: gradient(),
-          max_load_multiplier: maxMultiplier(number({ default: 2, above: 0 })),
+          max_load_multiplier: maxMultiplier(
+            number({ default: 2, above: 0, special: "infinities" }),
+          ),
           load_multiplier_linear_increment: increment(),
           alerter: throttlingAlert(),
         }),
@@ -218,7 +268,7 @@ export const adaptiveLoadScheduler = message("AdaptiveLoadScheduler", {
         message("AdaptiveLoadScheduler.Parameters", {
           load_scheduler: inner(),
           gradient: gradient(),
-          max_load_multiplier: maxMultiplier(number({ default: 2 })),
+          max_load_multiplier: maxMultiplier(number({ default: 2, special: "infinities" })),
           load_multiplier_linear_increment: increment(number({ default: 0.0025 })),
           alerter: throttlingAlert(),
         }),

@@ -21,14 +21,14 @@ export const constantSignal = message("ConstantSignal", {
     "`NaN` (invalid) or an infinity.",
     either("constant", text({ oneOf: ["NaN", "+Inf", "-Inf"] })),
   ),
-  value: about("The number.", either("constant", number())),
+  value: about("The number.", either("constant", number({ special: "all" }))),
 });
 export type ConstantSignal = ValueOf<typeof constantSignal>;
 
 export const inPort = message("InPort", {
   signal_name: about(
     "Signal of the same circuit that the port reads.",
-    either("value", text({ filled: true })),
+    either("value", text({ filled: true, name: true })),
   ),
   constant_signal: about("Constant that the port reads.", arm("value", constantSignal)),
 });
@@ -37,7 +37,7 @@ export type InPort = ValueOf<typeof inPort>;
 export const outPort = message("OutPort", {
   signal_name: about(
     "Signal that the port writes. A signal has one writer in its circuit.",
-    maybe(text({ filled: true })),
+    maybe(text({ filled: true, name: true })),
   ),
 });
 export type OutPort = ValueOf<typeof outPort>;

@@ -22,12 +22,42 @@ import { alerterParameters } from "./signals.ts";
 
 const MAX_INT64 = 9223372036854775807n;
 
+/** The greatest number of replicas that Kubernetes can hold, an int32. */
+const MOST_REPLICAS = 2 ** 31 - 1;
+
+/** The number of pods for which Kubernetes clusters are designed (https://kubernetes.io/docs/setup/best-practices/cluster-large/). */
+const PODS_OF_A_CLUSTER = 150_000;
+
+const LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?";
+const SUBDOMAIN = `${LABEL}(?:\\.${LABEL})*`;
+
+// Kubernetes has no object under any other name, whatever a policy would do with it.
+const NAMESPACE = {
+  pattern: `^(?=.{1,63}$)${LABEL}$`,
+  wanted: "a namespace: at most 63 lower case letters, digits and dashes",
+} as const;
+const API_VERSION = {
+  pattern: `^(?:${SUBDOMAIN}/${LABEL}|v[a-z0-9]*)$`,
+  wanted: "a group and a version such as apps/v1, or v1",
+} as const;
+const KIND = {
+  pattern: "^[A-Za-z][A-Za-z0-9]*$",
+  wanted: "a kind such as Deployment: letters and digits",
+} as const;
+const OBJECT_NAME = {
+  pattern: `^(?=.{1,253}$)${SUBDOMAIN}$`,
+  wanted: "a name of lower case letters, digits, dashes and dots, such as checkout-api",
+} as const;
+
 export const kubernetesObjectSelector = message("KubernetesObjectSelector", {
   agent_group: agentGroup(),
-  namespace: about("Namespace of the object.", required(text())),
-  api_version: about("Group and version, such as `apps/v1`.", required(text())),
-  kind: about("Kind, such as `Deployment`.", required(text())),
-  name: about("Name of the object.", required(text())),
+  namespace: about("Namespace of the object.", required(text({ form: NAMESPACE }))),
+  api_version: about(
+    "Group and version, such as `apps/v1`.",
+    required(text({ form: API_VERSION })),
+  ),
+  kind: about("Kind, such as `Deployment`.", required(text({ form: KIND }))),
+  name: about("Name of the object.", required(text({ form: OBJECT_NAME }))),
 });
 export type KubernetesObjectSelector = ValueOf<typeof kubernetesObjectSelector>;
 const scaledObject = () =>
@@ -47,20 +77,29 @@ const reported = {
   configured_replicas: output("Replicas that the object specifies."),
 } as const;
 
+const tooMany = (replicas: number | bigint) =>
+  `${replicas} replicas are more than the ${PODS_OF_A_CLUSTER} pods for which Kubernetes is designed`;
+
 const podScalerIns = message(
   "PodScaler.Ins",
   {
-    replicas: input("Desired number of replicas. A constant must be a whole number of at least 0."),
+    replicas: input(
+      `Desired number of replicas. A constant must be a whole number from 0 to ${MOST_REPLICAS}.`,
+    ),
   },
   {
     // A signal may be anything, and is truncated. A constant like that is a mistake of the author.
-    check({ replicas }, refuse) {
+    check({ replicas }, refuse, warn) {
       const constant = replicas?.constant_signal;
       if (constant === undefined) return;
       const number = reading(constant);
-      if (Number.isNaN(number) || (Number.isSafeInteger(number) && number >= 0)) return;
       const key = constant.special_value === undefined ? "value" : "special_value";
-      refuse(["replicas", "constant_signal", key], "a whole number of at least 0", String(number));
+      const path = ["replicas", "constant_signal", key];
+      if (Number.isNaN(number)) {
+        warn("unusual_value", path, "never a valid number, so the scale stays as it is");
+      } else if (!Number.isInteger(number) || number < 0 || number > MOST_REPLICAS) {
+        refuse(path, `a whole number from 0 to ${MOST_REPLICAS}`, String(number));
+      } else if (number > PODS_OF_A_CLUSTER) warn("unusual_value", path, tooMany(number));
     },
   },
 );
@@ -87,9 +126,11 @@ const kubernetesReplicas = message(
     ),
   },
   {
-    check({ min_replicas, max_replicas }, refuse) {
+    check({ min_replicas, max_replicas }, refuse, warn) {
       if (max_replicas < min_replicas) {
         refuse(["max_replicas"], `at least min_replicas (${min_replicas})`, String(max_replicas));
+      } else if (min_replicas > PODS_OF_A_CLUSTER) {
+        warn("unusual_value", ["min_replicas"], tooMany(min_replicas));
       }
     },
   },
@@ -113,7 +154,7 @@ const increasingGradient = message("IncreasingGradient", {
         slope: slope(),
         max_gradient: about(
           "Largest factor by which replicas are multiplied.",
-          number({ default: Number.MAX_VALUE, min: 1 }),
+          number({ default: Number.MAX_VALUE, min: 1, special: "infinities" }),
         ),
       }),
     ),
@@ -129,7 +170,7 @@ const decreasingGradient = message("DecreasingGradient", {
         slope: slope(),
         min_gradient: about(
           "Smallest factor by which replicas are multiplied.",
-          number({ default: -Number.MAX_VALUE, max: 1 }),
+          number({ default: -Number.MAX_VALUE, max: 1, special: "infinities" }),
         ),
       }),
     ),
@@ -196,11 +237,11 @@ const scaleInController = message("ScaleInController", {
 const scalingParameters = message("AutoScaler.ScalingParameters", {
   max_scale_out_percentage: about(
     "Maximum number of replicas added in one step, in percent of the running ones; at least one.",
-    number({ default: 10 }),
+    number({ default: 10, special: "infinities" }),
   ),
   max_scale_in_percentage: about(
     "Maximum number of replicas removed in one step, in percent of the running ones; at least one.",
-    number({ default: 1 }),
+    number({ default: 1, special: "infinities" }),
   ),
   scale_out_cooldown: about(
     "Time after scaling out during which no further scaling happens.",
@@ -212,7 +253,7 @@ const scalingParameters = message("AutoScaler.ScalingParameters", {
   ),
   cooldown_override_percentage: about(
     "A proposal that exceeds the last one by this percentage ends the scale-out cooldown.",
-    number({ default: 50 }),
+    number({ default: 50, special: "infinities" }),
   ),
   scale_out_alerter: about("Alert raised when scaling out.", required(part(alerterParameters))),
   scale_in_alerter: about("Alert raised when scaling in.", required(part(alerterParameters))),

@@ -18,7 +18,7 @@ import {
 } from "./field.ts";
 
 const matchRequirement = message("MatchRequirement", {
-  key: about("Name of the label.", required(text())),
+  key: about("Name of the label.", required(text({ name: true }))),
   operator: about(
     "Comparison.",
     required(text({ oneOf: ["In", "NotIn", "Exists", "DoesNotExist"] })),
@@ -28,12 +28,12 @@ const matchRequirement = message("MatchRequirement", {
 export type MatchRequirement = ValueOf<typeof matchRequirement>;
 
 const equalsExpression = message("EqualsExpression", {
-  label: about("Name of the label.", required(text())),
+  label: about("Name of the label.", required(text({ name: true }))),
   value: about("Value that the label must have.", text()),
 });
 
 const matchesExpression = message("MatchesExpression", {
-  label: about("Name of the label.", required(text())),
+  label: about("Name of the label.", required(text({ name: true }))),
   regex: about("RE2 pattern that the value must match.", required(text({ regex: true }))),
 });
 
@@ -97,19 +97,22 @@ export const MATCHED_LABEL: ReadonlyMap<Message, string> = new Map<Message, stri
 export const agentGroup = () =>
   about(
     "Agent group that the selector applies to. The key `policies.default_agent_group` of the controller names another default.",
-    configured("defaultGroup", text({ default: "default", filled: true, noSlash: true })),
+    configured(
+      "defaultGroup",
+      text({ default: "default", filled: true, noSlash: true, name: true }),
+    ),
   );
 
 /** The default agent group is the one that agents are in by default, unless the controller is configured otherwise. */
 export const selector = message("Selector", {
   control_point: about(
     "Control point: `ingress`, `egress`, or the name of a feature.",
-    required(text()),
+    required(text({ name: true })),
   ),
   agent_group: agentGroup(),
   service: about(
     "Service of the flow; `any` matches every service.",
-    text({ default: "any", filled: true }),
+    text({ default: "any", filled: true, name: true }),
   ),
   label_matcher: about(
     "Conditions on the flow's labels, all of which must hold.",

@@ -144,7 +144,7 @@ export const extrapolator = message("Extrapolator", {
 });
 
 export const alerterParameters = message("Alerter.Parameters", {
-  alert_name: about("Name of the alert.", required(text())),
+  alert_name: about("Name of the alert.", required(text({ name: true }))),
   severity: about("Severity.", text({ default: "info", oneOf: ["info", "warn", "crit"] })),
   resolve_timeout: about(
     "The alert resolves this long after it was last raised.",
@@ -234,13 +234,13 @@ export const signalGenerator = message("SignalGenerator", {
 });
 
 const datapoint = message("PolynomialRangeFunction.Parameters.Datapoint", {
-  input: about("Value of the input.", number()),
-  output: about("Output at this value.", number()),
+  input: about("Value of the input.", number({ special: "infinities" })),
+  output: about("Output at this value.", number({ special: "infinities" })),
 });
 
 const clampToCustomValues = message("PolynomialRangeFunction.Parameters.ClampToCustomValues", {
-  pre_start: about("Output before the start.", number()),
-  post_end: about("Output after the end.", number()),
+  pre_start: about("Output before the start.", number({ special: "infinities" })),
+  post_end: about("Output after the end.", number({ special: "infinities" })),
 });
 
 export const polynomialRangeFunction = message("PolynomialRangeFunction", {

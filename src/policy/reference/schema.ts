@@ -136,7 +136,7 @@ class Definitions {
       case "text":
         return textSchema(type, required);
       case "number":
-        return numberSchema(type, "number", DECIMAL, required);
+        return numberSchema(type, "number", DECIMALS[type.special ?? "none"], required);
       case "integer":
         return numberSchema(type, "integer", WHOLE, required);
       case "duration":
@@ -150,7 +150,13 @@ class Definitions {
   }
 }
 
-const DECIMAL = "^(-?[0-9]+(\\.[0-9]+)?([eE][-+]?[0-9]+)?|NaN|-?Infinity)$";
+const DECIMAL = "-?[0-9]+(\\.[0-9]+)?([eE][-+]?[0-9]+)?";
+/** Numbers as text, by what they may be besides finite. */
+const DECIMALS = {
+  none: `^${DECIMAL}$`,
+  infinities: `^(${DECIMAL}|-?Infinity)$`,
+  all: `^(${DECIMAL}|NaN|-?Infinity)$`,
+} as const;
 export const WHOLE = "^[-+]?[0-9]+$";
 export const DURATION = "^[0-9]{1,12}(\\.[0-9]{1,9})?s$";
 const POSITIVE_DURATION = "^(?!0+(\\.0+)?s$)[0-9]{1,12}(\\.[0-9]{1,9})?s$";

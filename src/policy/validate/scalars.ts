@@ -52,13 +52,21 @@ export class Scalars {
       const wanted = type.regex ? "a regular expression (RE2)" : "a label name";
       return this.#refuse(tree, path, wanted, wrong);
     }
+    if (type.name && ODD_NAME.test(value)) {
+      const remark = `${quote(value)} has blanks around it or control characters: only what is spelled exactly so matches`;
+      this.#report.warn("unusual_value", () => tree.at, path, remark);
+    }
     return value;
   }
 
   number(type: Type & { readonly kind: "number" }, tree: Tree, path: Path): unknown {
     const value = doubleOf(tree);
-    if (value === undefined) {
-      const wanted = 'a number, or "NaN", "Infinity", "-Infinity" as text';
+    const fits =
+      Number.isFinite(value) ||
+      type.special === "all" ||
+      (type.special === "infinities" && !Number.isNaN(value));
+    if (value === undefined || !fits) {
+      const wanted = `a number${SPECIAL_NUMBERS[type.special ?? "none"]}`;
       return this.#refuse(tree, path, wanted, describe(tree));
     }
     const written = integerOf(tree);
@@ -135,6 +143,15 @@ function enumValue({ numbers }: Type & { readonly kind: "enum" }, tree: Tree): n
   if (tree.kind === "text") return numbers.get(tree.value);
   return [...numbers.values()].find((one) => tree.kind === "number" && one === tree.value);
 }
+
+const ODD_NAME = /^\s|\s$|\p{Cc}/u;
+
+/** The words for what a number may be besides finite. */
+const SPECIAL_NUMBERS = {
+  none: "",
+  infinities: ', or "Infinity", "-Infinity" as text',
+  all: ', or "NaN", "Infinity", "-Infinity" as text',
+} as const;
 
 /** Seconds with too many digits to be parsed. */
 const LONG_SECONDS = /^\d{13,}(?:\.\d+)?s$/;
