@@ -1,7 +1,12 @@
 // One limiter's token buckets, which agents share: flows of hot keys spend leased tokens and wait for nobody, those of
 // other keys ask the home. Flows that want a key while a request about it is on its way travel together in the next one.
 
-import type { BucketHome, BucketReply, LeaseRequest } from "#flow/counters/bucket-home.ts";
+import type {
+  BucketHome,
+  BucketReply,
+  BucketRequest,
+  LeaseRequest,
+} from "#flow/counters/bucket-home.ts";
 import {
   type BucketParams,
   type EngineAnswer,
@@ -20,6 +25,9 @@ import { type Batch, batchOf, broughtBy, deliver, tokensOf, Waiter } from "./wai
 const TIDIED_EVERY = 1 / 8;
 
 const IGNORED = () => undefined;
+
+/** A request that takes nothing. */
+const LOOK: BucketRequest = { runs: [], back: 0, overdraft: "refuse", lease: undefined };
 
 /** Tokens that an answer brought along for flows that are granted while it is delivered. */
 interface Brought {
@@ -93,6 +101,7 @@ export class LeasedBuckets {
     }
     const key = this.#keys.get(value);
     if (key === undefined) return this.#ask(this.#follow(value, now), value, want, behind);
+    if (want <= 0 && key.leased) return this.#look(key, now);
     if (key.spend(want, now)) {
       this.#agent.counts.granted++;
       if (key.wantsRenewal(now)) this.#send(key, "renew");
@@ -137,6 +146,21 @@ export class LeasedBuckets {
       key.queue.push(waiter);
       if (!key.asking) this.#send(key, "ask");
     }
+    return waiter.answer ?? waiter.pending;
+  }
+
+  /** Tells a flow that wants nothing what is left, beside the lease: others may have taken tokens since its last request. */
+  #look(key: SharedKey, now: number): EngineAnswer | Pending<EngineAnswer> {
+    this.#agent.counts.asked++;
+    const waiter = new Waiter(0);
+    const answered = (reply: BucketReply | undefined) => {
+      if (reply !== undefined) {
+        const left = reply.tokens - key.unreported;
+        waiter.settle({ ...this.#local("granted", left, 0), full: reply.full });
+      } else if (!key.spend(0, this.#agent.clock.now())) waiter.settle(UNDECIDED);
+      else waiter.settle({ ...this.#local("granted", key.tokens, 0) });
+    };
+    if (!this.#home.ask(key.value, LOOK, now, answered, IGNORED)) answered(undefined);
     return waiter.answer ?? waiter.pending;
   }
 
@@ -256,8 +280,7 @@ export class LeasedBuckets {
   #return(value: string | undefined, back: number): boolean {
     if (back <= 0) return true;
     const now = this.#agent.clock.now();
-    const request = { runs: [], back, overdraft: "refuse", lease: undefined } as const;
-    return this.#home.ask(value, request, now, IGNORED, IGNORED);
+    return this.#home.ask(value, { ...LOOK, back }, now, IGNORED, IGNORED);
   }
 
   /** An answer without asking. */

@@ -84,6 +84,11 @@ export class LeasedKey implements FollowedKey {
     return this.#counted > 0;
   }
 
+  /** Leased tokens that are spent, which the home does not know yet. */
+  get unreported(): number {
+    return Math.max(0, this.#counted - this.#held);
+  }
+
   /** Takes from the leased tokens. False when there are not enough. */
   spend(want: number, now: number): boolean {
     this.#usedAt = now;

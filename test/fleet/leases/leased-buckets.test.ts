@@ -65,6 +65,27 @@ test("a hot key is decided without asking, and renewed before it runs out", () =
   assert.ok(renewals >= 2 && renewals <= 10, `${renewals} requests for 1 000 flows`);
 });
 
+test("a flow that wants no tokens hears what is left now, also of a hot key, whose lease stays", () => {
+  const fleet = new TestFleet(STEADY);
+  const [agent, other] = [fleet.agent(), fleet.agent()];
+  agent.pass(100);
+  assert.equal(other.take(10).outcome, "granted");
+  for (let n = 1; n <= 3; n++) {
+    const { granted } = agent.counts;
+    assert.equal(agent.take(0).remaining, 1_000 - 100 - 10 - (n - 1));
+    assert.equal(agent.take().outcome, "granted");
+    assert.equal(agent.counts.granted, granted + 1, "from the lease");
+  }
+});
+
+test("while the home is away a flow that wants no tokens passes as long as the lease lasts", () => {
+  const { fleet, agent } = hot();
+  fleet.away = true;
+  assert.equal(agent.take(0).outcome, "granted");
+  fleet.advance(1_000);
+  assert.equal(agent.take(0).outcome, "undecided");
+});
+
 test("a key that is used seldom asks for each flow, and leases nothing", () => {
   const fleet = new TestFleet(PARAMS);
   const agent = fleet.agent();
