@@ -22,6 +22,8 @@ import type { RedisSettings } from "./settings.ts";
 
 /** Time limit for connecting and for the handshake after it, ms. */
 const CONNECT_MS = 2_000;
+/** Reason why a server that stays silent for that time cannot be asked. */
+const NO_REPLY = `no reply in ${CONNECT_MS} ms`;
 /** Least time between two log lines about keys that hold no counter, ms. */
 const REPORT_MS = 60_000;
 /** Time between two attempts to connect, ms. */
@@ -97,7 +99,9 @@ export class RedisConnection implements Channel {
       this.#stopHandshake?.();
       // A server that accepts connections and answers nothing, as a frozen one does.
       this.#stopHandshake = clock.alarm(CONNECT_MS, () => {
-        if (client.status !== "ready") client.disconnect(true);
+        if (client.status === "ready") return;
+        this.#error ??= NO_REPLY;
+        client.disconnect(true);
       });
     });
     client.on("ready", () => {
@@ -135,7 +139,7 @@ export class RedisConnection implements Channel {
       () => this.#probe("{start}").then(() => undefined, textOf),
       (thrown: unknown) => this.#error ?? textOf(thrown),
     );
-    const late = () => this.#error ?? `no reply in ${CONNECT_MS} ms`;
+    const late = () => this.#error ?? NO_REPLY;
     return within(CONNECT_MS, this.#clock, attempt, late);
   }
 
@@ -294,9 +298,15 @@ function addressOf(text: string, defaultPort: number): { host: string; port: num
   return { host, port: Number(port || defaultPort) };
 }
 
-/** A cluster reports that all nodes failed; the error of the last one says why. */
+/**
+ * A cluster reports that all nodes failed; the error of the last one says why. The client library's own time limit, which has
+ * a field `errorno`, says "connect ETIMEDOUT" also of a server that accepts the connection and answers no TLS handshake.
+ */
 function textOf(thrown: unknown): string {
-  if (thrown instanceof Error && "lastNodeError" in thrown && thrown.lastNodeError instanceof Error)
-    return systemErrorText(thrown.lastNodeError);
+  if (thrown instanceof Error) {
+    if ("errorno" in thrown && thrown.errorno === "ETIMEDOUT") return NO_REPLY;
+    if ("lastNodeError" in thrown && thrown.lastNodeError instanceof Error)
+      return textOf(thrown.lastNodeError);
+  }
   return systemErrorText(thrown) || "the connection failed";
 }
