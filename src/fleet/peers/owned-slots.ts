@@ -43,7 +43,10 @@ export class SlotLimiter implements NamedLimiter {
     this.keylessHash = keylessHashOf(name);
   }
 
-  /** The numbers to count by, when another agent asks by these: those of this agent's own plan come first. */
+  /**
+   * The numbers to count by, when another agent asks by these or hands slots over: those of this agent's own plan come
+   * first. A limiter with slots therefore always has numbers, which travel with its slots.
+   */
   agree(params: SlotParams): SlotParams {
     if (this.planned === 0 || this.slots === NO_NUMBERS) this.slots = params;
     return this.slots;

@@ -72,7 +72,9 @@ export class SlotRequests {
     const key = { limiter: owned.known(ask.limiter.name), lo, hi };
     const now = clock.now();
     if (ask.kind === "end") {
-      const end = { key, id, lifeMs: given.maxInflightMs, unused: ask.unused };
+      // Whoever asks may know no numbers yet.
+      const lifeMs = key.limiter.slots.maxInflightMs;
+      const end = { key, id, lifeMs, unused: ask.unused };
       return reply(owned.end(end, now), 0, false);
     }
     return replyOf(owned.take(key, ask.amount, id, key.limiter.agree(given), now));

@@ -2,6 +2,7 @@
 // schedules.
 
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { after, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import fc from "fast-check";
@@ -181,6 +182,38 @@ test("flows that end while their key changes hands free their slots afterwards",
   for (const key of keys) assert.equal((await third.takeSlot(key, 0, LIMIT)).current, 1, key);
 });
 
+test("an agent that knows no numbers yet ends slots of others", async (t) => {
+  const network = new Network(t);
+  const { owner, other } = parted(await network.joined(2), "ann");
+  const [id = ""] = await take([owner], "ann", 1);
+  await network.pass(2_000);
+  assert.equal(await other.endSlot("ann", id, LIMIT), true);
+  assert.equal((await owner.takeSlot("ann", 0, LIMIT)).current, 0);
+});
+
+test("slots that agents without numbers of their own hand over keep the numbers by which they were taken", async (t) => {
+  const network = new Network(t);
+  const [first] = (await network.joined(1)) as [Agent];
+  const keys = Array.from({ length: 20 }, (_, at) => `user-${at}`);
+  for (const key of keys) await take([first], key, 6);
+  const second = network.start();
+  assert.equal(await second.endSlot("ann", randomUUID(), LIMIT), false, "nobody took it");
+  network.tell([first, second]);
+  await network.settle();
+  await first.group.leave();
+  first.kill();
+  const third = network.start();
+  network.tell([second, third], [second, third]);
+  await network.settle();
+  assert.equal(await third.endSlot("ann", randomUUID(), LIMIT), false);
+  await network.pass(2_000);
+  for (const { group } of [second, third]) {
+    assert.ok(group.owned.slots.count > 0);
+    group.owned.sweep();
+  }
+  for (const key of keys) assert.equal((await take([second], key, 12)).length, 4, key);
+});
+
 test("the number of slots under one key is bounded, also where flows want no tokens", async (t) => {
   const network = new Network(t);
   const [agent] = await network.joined(1);
@@ -216,11 +249,39 @@ const STEP = fc.oneof(
   { weight: 1, arbitrary: fc.record({ leave: index }) },
   { weight: 1, arbitrary: fc.record({ cut: fc.tuple(index, index) }) },
   { weight: 1, arbitrary: fc.record({ heal: fc.constant(true) }) },
-  { weight: 2, arbitrary: fc.record({ advance: fc.constantFrom(10, 1_000, 20_000) }) },
+  { weight: 2, arbitrary: fc.record({ advance: fc.constantFrom<number>(10, 1_000, 20_000) }) },
 );
 
-/** Lets time pass in steps that are shorter than any time limit, so that what is answered at once is in time. */
+type Step = typeof STEP extends fc.Arbitrary<infer One> ? One : never;
+const join = { join: true } as const;
+const wait = (advance: number, times: number) => Array<Step>(times).fill({ advance });
+
+/** Schedules in which more or less was counted once. */
+const FOUND: readonly (readonly Step[])[] = [
+  // Agents that knew no numbers yet handed slots on.
+  [{ take: 0 }, { end: 0, at: 2 }, { take: 3 }, { leave: 1 }, join, { end: 0, at: 2 }],
+  [
+    { take: 1 },
+    join,
+    { leave: 2 },
+    { leave: 0 },
+    { end: 0, at: 1 },
+    join,
+    { take: 0 },
+    { leave: 0 },
+    join,
+    { end: 0, at: 2 },
+  ],
+  // A slot expires when the rest are counted.
+  [{ take: 0 }, ...wait(20_000, 2), ...wait(1_000, 17), ...wait(10, 36)],
+];
+
+/**
+ * Lets time pass in steps that are shorter than any time limit, so that what is answered at once is in time. It is answered
+ * before any time has passed: a slot starts when it is asked for.
+ */
 async function elapse({ clock, settle }: Pick<Network, "clock" | "settle">, ms: number) {
+  await settle();
   for (let left = ms; left > 0; left -= 50) {
     clock.advance(Math.min(50, left));
     await settle();
@@ -292,7 +353,7 @@ test("random schedules of joins, leaves and lost messages: never above the limit
       assert.equal((await any(1).takeSlot("k", 0, PARAMS)).current, 0);
       for (const { group } of network.agents.values()) group.close();
     }),
-    { numRuns: 100 },
+    { numRuns: 100, examples: FOUND.map((steps) => [[...steps]]) },
   );
 });
 

@@ -132,7 +132,7 @@ export class HandOver {
       if (each.kind === "slot") {
         if (slots === undefined || !isSlotId(each.id)) continue;
         const limiter = owned.slots.known(name);
-        if (limiter.planned === 0) limiter.slots = slots;
+        limiter.agree(slots);
         moved.push({ ...each, limiter });
         continue;
       }
