@@ -124,6 +124,13 @@ test("values of Aperture's charts choose the mode, or are refused by name", asyn
 test("values that contradict each other are refused, with what was wanted and what was got", async () => {
   const release = (...values: readonly Values[]) => objectsIn("sluice", merged(...values));
   const mode = (to: string) => treeOf("sluice-agent.installationMode", to);
+  const AGENTS_ETCD = treeOf("sluice-agent.agent.config.etcd.endpoints", ENDPOINTS);
+  const CONTROLLERS_ETCD = treeOf("sluice-controller.controller.config.etcd.endpoints", ENDPOINTS);
+  const FOLLOWING = treeOf(
+    "sluice-agent.agent.config.service_discovery.kubernetes.source",
+    "controller",
+  );
+  const PUBLISHED = "sluice-controller.controller.config.service_discovery.kubernetes.enabled";
   const noInjector = treeOf("sluice-controller.injector.enabled", false);
   for (const [render, message] of [
     [
@@ -166,6 +173,53 @@ test("values that contradict each other are refused, with what was wanted and wh
       () => release(treeOf("sluice-controller.injector.name", "mine")),
       /sidecars\.injectorAccount: wanted .*\(sluice-controller\.injector\.name\), mine, got sluice-injector/,
     ],
+    ...["sluice-agent.enabled", "sluice-agent.agent.create"].map(
+      (none) =>
+        [
+          () => release(treeOf(none, false)),
+          new RegExp(`injector\\.enabled: wanted false beside ${none} false, got true`),
+        ] as const,
+    ),
+    [
+      () => release(AGENTS_ETCD),
+      /sluice-controller\.controller\.config\.etcd\.endpoints: wanted the addresses in sluice-agent\.agent\.config\.etcd\.endpoints \(https:\/\/etcd\.example\.com:2379\), got none/,
+    ],
+    [
+      () => release(CONTROLLERS_ETCD),
+      /sluice-agent\.agent\.config\.etcd\.endpoints: wanted the addresses in sluice-controller\.controller\.config\.etcd/,
+    ],
+    [
+      () => release(treeOf("sluice-agent.agent.config.etcd.namespace", "mine")),
+      /sluice-agent\.agent\.config\.etcd\.namespace: wanted that of the controllers \(sluice-controller\.controller\.config\.etcd\.namespace\), aperture, got mine/,
+    ],
+    [
+      () => release(treeOf("sluice-controller.controller.config.etcd.namespace", "mine")),
+      /etcd\.namespace: wanted that of the controllers .*, mine, got aperture/,
+    ],
+    [
+      () => release(FOLLOWING, mode("KUBERNETES_DAEMONSET"), noInjector),
+      /kubernetes\.enabled: wanted true beside .*source controller, got false/,
+    ],
+    [
+      () => release(FOLLOWING, treeOf(PUBLISHED, false)),
+      /sluice-controller\.controller\.config\.service_discovery\.kubernetes\.enabled: wanted true beside sluice-agent\.agent\.config\.service_discovery\.kubernetes\.source controller, got false/,
+    ],
+    ...["127.0.0.1:9999", "localhost:80", "[::1]:80"].flatMap((addr) => {
+      const listener = (process: string) => treeOf(`${process}.config.server.listener.addr`, addr);
+      const got = `${addr.replace(/[[\]]/g, "\\$&")}`;
+      return [
+        [
+          () => agent({ installationMode: "KUBERNETES_DAEMONSET" }, listener("agent")),
+          new RegExp(
+            `agent\\.config\\.server\\.listener\\.addr: wanted an address .*, beside installationMode KUBERNETES_DAEMONSET, got ${got}`,
+          ),
+        ],
+        [
+          () => controller(listener("controller")),
+          new RegExp(`controller\\.config\\.server\\.listener\\.addr: wanted .*, got ${got}`),
+        ],
+      ] as const;
+    }),
   ] as const)
     await assert.rejects(render(), message);
   // Each of them is fine where the others follow.
@@ -173,12 +227,26 @@ test("values that contradict each other are refused, with what was wanted and wh
     merged(mode("KUBERNETES_DEPLOYMENT"), noInjector),
     merged(treeOf("sluice-agent.enabled", false), noInjector),
     merged(treeOf("sluice-agent.agent.create", false), noInjector),
+    merged(AGENTS_ETCD, CONTROLLERS_ETCD),
+    merged(treeOf("sluice-agent.agent.config.etcd.namespace", "aperture")),
+    merged(
+      treeOf("sluice-agent.agent.config.etcd.namespace", "mine"),
+      treeOf("sluice-controller.controller.config.etcd.namespace", "mine"),
+    ),
+    FOLLOWING,
+    merged(FOLLOWING, treeOf(PUBLISHED, true)),
+    treeOf(PUBLISHED, false),
+    merged(mode("KUBERNETES_DEPLOYMENT"), noInjector, FOLLOWING),
     merged(
       treeOf("sluice-agent.sidecars", { configMap: "mine", injectorAccount: "own" }),
       treeOf("sluice-controller.injector", { sidecars: "mine", name: "own" }),
     ),
   ])
     await release(values);
+
+  // The chart compares with this default.
+  for (const process of ["agent", "controller"] as const)
+    assert.equal(configOf(process).config.etcd.namespace, "aperture");
   const through = treeOf("agent.config.service_discovery.kubernetes.source", "api_server");
   await agent({ installationMode: "KUBERNETES_DAEMONSET" }, through);
 });

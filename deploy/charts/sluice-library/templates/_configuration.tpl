@@ -164,3 +164,14 @@ default, and where: what the tree is called.
 {{- end -}}
 {{- $port -}}
 {{- end -}}
+
+{{/*
+Fails where a process listens on loopback, where no other pod and no probe reaches it. Takes config (a tree), where: what
+the tree is called, and beside: why others must reach it.
+*/}}
+{{- define "sluice.refuseLoopback" -}}
+{{- $addr := toString (((.config.server | default dict).listener | default dict).addr) -}}
+{{- if regexMatch "^(127\\.|localhost:|\\[::1\\]|\\[::ffff:127\\.)" $addr -}}
+{{- fail (printf "\n\n%s.server.listener.addr: wanted an address that other pods and probes reach, such as :8080, beside %s, got %s\n" .where .beside $addr) -}}
+{{- end -}}
+{{- end -}}
