@@ -24,6 +24,19 @@ export const REFUSAL_HEADER = "x-sluice-refusal";
 /** Reply header of a flow that nobody judged, because the agent is overloaded: the cause. */
 export const SHED_HEADER = "x-sluice-shed";
 
+/** The headers of replies to checks (metadata, over gRPC) besides those of the protocol, each with what it says. */
+export const REPLY_HEADERS: ReadonlyMap<string, string> = new Map([
+  [DECISION_ID_HEADER, "Id of the decision, unique among all agents; of every reply."],
+  [
+    REFUSAL_HEADER,
+    "Reason why a flow was refused before any rule judged it; only of `FlowControlService/Check`.",
+  ],
+  [
+    SHED_HEADER,
+    "The flow was [shed](policy-components.md#when-a-limiter-cannot-decide): nobody judged it, because the agent is overloaded, and the failure modes of its policies answered. `delay`: the agent lacks processor time; `in_progress`: too many checks wait for other servers.",
+  ],
+]);
+
 /** Bounds of a request, read once when the context is made. The keys of `server.http` have the same names. */
 export interface RequestBounds {
   readonly max_baggage_bytes?: number | undefined;

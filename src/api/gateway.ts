@@ -14,7 +14,7 @@ import {
 } from "#wire/check/request-writer.ts";
 import { checkFromJson, checkHttpFromJson, flowEndFromJson } from "#wire/check-json/request.ts";
 import { readReply, writeRecords } from "#wire/otlp/protobuf.ts";
-import { DECISION_ID_HEADER, REFUSAL_HEADER, type RequestBounds, SHED_HEADER } from "./context.ts";
+import { REPLY_HEADERS, type RequestBounds } from "./context.ts";
 import {
   CHECK_HTTP_SERVICE,
   CHECK_SERVICE,
@@ -27,7 +27,7 @@ import { jsonReply } from "./reply/json-reply.ts";
 import { otlpRoutes } from "./reports/otlp.ts";
 
 /** Headers of the other server's replies that ours have as well. */
-const PASSED_ON: ReadonlySet<string> = new Set([DECISION_ID_HEADER, REFUSAL_HEADER, SHED_HEADER]);
+const PASSED_ON: ReadonlySet<string> = new Set(REPLY_HEADERS.keys());
 
 /** Sends one encoded message to the other server and resolves with its reply. Throws Fault. */
 export type Forward = (method: string, message: Uint8Array, call: Call) => Promise<Uint8Array>;

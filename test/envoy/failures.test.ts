@@ -213,9 +213,14 @@ that Envoy got no decision; both have the flag UAEX. A rejection is final whatev
 status UNAVAILABLE inside, and every reply is a decision. Without a decision Envoy rejects the request with \`status_on_error\`, by
 default 403, which clients would take for a rejection; the bootstraps set 503.
 
+An agent that gets more checks than it can judge sheds the least important ones. They get a decision too, whatever \`failure_mode_allow\`
+says: that of \`on_failure\` in their policies ([when a limiter cannot decide](policy-components.md#when-a-limiter-cannot-decide)). By
+default shed requests pass; with \`on_failure: closed\` clients see the same rejections as from the limiter. Envoy does not pass the header
+\`x-sluice-shed\` of the agent's reply on; \`sluice_shed_checks_total\` of the agent counts them.
+
 ## What to choose
 
-The choice matters only while Envoy gets no decision: Sluice restarts, is overloaded or cannot be reached. Clients can cause the last
+The choice matters only while Envoy gets no decision: Sluice restarts, cannot be reached, or does not answer in time. Clients can cause the last
 row, with a request that makes the check longer than 4 MiB (Envoy's limits on headers and on \`with_request_body\` are far below that in
 the bootstraps): with \`true\` such a request passes unlimited. Envoy cannot choose by
 policy, so the choice is one for each listener or route.

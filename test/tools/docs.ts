@@ -2,7 +2,7 @@
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createOperationContext } from "#api/context.ts";
+import { createOperationContext, REPLY_HEADERS } from "#api/context.ts";
 import { grpcServices, httpRoutes } from "#api/endpoints.ts";
 import { controlPointGrpcService, controlPointRoutes } from "#api/fleet/control-points.ts";
 import {
@@ -138,6 +138,11 @@ function routesPage(): string {
         controlPointGrpcService(noPoints),
         entityGrpcService(NO_ENTITIES),
       ]),
+    ),
+    "Replies to checks have these headers, as initial metadata over gRPC:",
+    table(
+      ["header", "what it says"],
+      [...REPLY_HEADERS].map(([name, says]) => [`\`${name}\``, says]),
     ),
     "`grpc.health.v1.Health` is always served and open; server reflection (v1, v1alpha), which is administration, when `server.grpc.enable_reflection` is true. `GET /metrics` is also on `otel.ports.debug_port`, health and the probes on `otel.ports.health_check_port`, and profiles on `otel.ports.pprof_port`; `otel.ports.zpages_port` serves `GET /debug/tracez` (recent slow calls) and `GET /debug/connectionz` (open connections), which are administration.",
     "## Controller",
