@@ -68,7 +68,8 @@ export function parse(text: string, report: Report): Tree[] {
     // Only the first of several errors at one position is reported, because the others follow from it.
     const first = new Map(problems.toReversed().map((problem) => [problem.pos[0], problem]));
     for (const [offset, { message }] of [...first].reverse()) {
-      report.refuse(at(offset), [], "well-formed YAML", message);
+      // The messages are rules of YAML.
+      report.refuse(at(offset), [], "well-formed YAML", `a syntax error: ${message}`);
     }
     const { yaml } = document.directives;
     if (yaml.explicit && yaml.version !== "1.2") {

@@ -151,7 +151,10 @@ describe("text", () => {
   test("refused with line and column", () => {
     const cases: readonly (readonly [string, RegExp])[] = [
       ["circuit: {}\ncircuit: {}\n", /^p\.yaml:2:1: circuit: wanted each key once.*line 1/],
-      ["a: b: c", /^p\.yaml:1:\d+: wanted well-formed YAML/],
+      [
+        "a: b: c",
+        /^p\.yaml:1:\d+: wanted well-formed YAML, got a syntax error: Nested mappings are not allowed/,
+      ],
       ["circuit: {\n", /^p\.yaml:\d+:\d+: wanted well-formed YAML/],
       ["a: !!foo 1", /^p\.yaml:1:4: wanted well-formed YAML/],
       [
