@@ -26,6 +26,7 @@ function flowEnd(
   // Ends are only counted by it, since slots and reservations name what they belong to. One that names nothing is a mistake.
   else if (refs.length === 0 && !named) throw new Fault("INVALID_ARGUMENT", NAMES_NOTHING);
   requireCost(end.cost);
+  requireStatus(end.status);
   const settlement = named || end.cost !== undefined ? flowController.settle(end) : undefined;
   flowController.observer.ended(controlPoint, settlement);
   const ended = flowController.end(refs);
@@ -63,6 +64,15 @@ function requireCost(cost: number | undefined): void {
   throw new Fault(
     "INVALID_ARGUMENT",
     `cost: wanted a number from 0 to ${MAX_LABEL_NUMBER}, got ${cost}`,
+  );
+}
+
+/** As for costs: a status that no response has would be taken for one that refunds nothing. */
+function requireStatus(status: number): void {
+  if (status === 0 || (status >= 100 && status <= 999)) return;
+  throw new Fault(
+    "INVALID_ARGUMENT",
+    `status_code: wanted an HTTP status of three digits, or 0 for none, got ${status}`,
   );
 }
 

@@ -491,11 +491,20 @@ describe("the cost of a flow", () => {
       await assert.rejects(endpoints.flowEnd(binary), { code: "INVALID_ARGUMENT" });
     }
     await assert.rejects(endpoints.flowEndJson({ ...end, cost: "much" }));
+    for (const status_code of [99, 1_000, 99_999]) {
+      await assert.rejects(endpoints.flowEndJson({ ...end, status_code }), {
+        code: "INVALID_ARGUMENT",
+        message: `status_code: wanted an HTTP status of three digits, or 0 for none, got ${status_code}`,
+      });
+    }
     const unreserved = await endpoints.flowEndJson({ control_point: "here", cost: 1 });
     assert.equal(unreserved.settled, false);
     assert.match(unreserved.settlement_error, /^wanted the reservation_id .* got none/);
     assert.equal(await left(), 70);
-    assert.equal((await endpoints.flowEndJson({ ...end, cost: "1.5e1" })).settled, true);
+    assert.equal(
+      (await endpoints.flowEndJson({ ...end, cost: "1.5e1", status_code: 999 })).settled,
+      true,
+    );
     assert.equal(await left(), 85);
   });
 });
