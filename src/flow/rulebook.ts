@@ -108,6 +108,10 @@ export class Rulebook {
     if (renewed !== undefined) this.#put(renewed);
     const touched = renewed !== undefined ? this.#bound.keys() : changes.numbers.keys();
     for (const key of touched) this.#adoptNumbers(key, changes.numbers.has(key));
+    if (renewed !== undefined) {
+      for (const { member } of this.#bound.values())
+        if ("showGauges" in member) member.showGauges?.();
+    }
     return refused;
   }
 
@@ -228,8 +232,7 @@ export class Rulebook {
     const numbers = this.#numbers.get(key);
     const adopted = this.#adopted.get(state);
     if (numbers === undefined) {
-      // A component whose state has no numbers yet is told so once more, because it reports that as its state.
-      if (!changed && adopted !== undefined) return;
+      if (!changed) return;
       this.#adopted.delete(state);
       member.decide?.(undefined);
     } else if (numbers !== adopted && (numbers.policyHash === rule.policyHash || !adopted)) {

@@ -482,3 +482,19 @@ describe("the identity of states", () => {
     assert.ok(derived > 0 && derived <= 2, `${derived} identities`);
   });
 });
+
+it("reports the adaptive limits of each version of a policy, also before numbers for it come", () => {
+  const versions: string[] = [];
+  const observer = {
+    ...recordingObserver(),
+    adapted: ({ policyHash }: { policyHash: string }) => void versions.push(policyHash),
+  };
+  const world = { clock: fakeClock(), chance: seededChance(1), observer, maxKeys: 100 };
+  const book = new Rulebook("default", world);
+  const adaptive = { min: 2, max: 50, start: 10, tolerance: 1.5 };
+  for (const policyHash of ["h1", "h2"]) {
+    const rules = new Map([["slots", concurrency("slots", { policyHash, adaptive })]]);
+    book.apply({ rules, numbers: new Map() });
+  }
+  assert.deepEqual(versions, ["h1", "h2"]);
+});

@@ -64,7 +64,7 @@ export class ConcurrencyLimiter implements Limiter {
   readonly #state: ConcurrencyState;
   readonly #counting: CountingLimiter<SlotParams, SlotDetail>;
   /** Reports the limits that the keys have found; undefined where the controller decides the limit. */
-  readonly #showLimits: (() => void) | undefined;
+  readonly showGauges: (() => void) | undefined;
   /** The limit that the parameters are made of. */
   #decided = 0;
   #params: SlotParams;
@@ -90,7 +90,7 @@ export class ConcurrencyLimiter implements Limiter {
     this.#counting = new CountingLimiter(component, rule, slots, observer, engines, COUNTING);
     if (rule.adaptive === undefined) return;
     const summary = () => (state.shared ?? state.slots).adaptive?.(clock.now());
-    this.#showLimits = () => observer.adapted(component, { summary });
+    this.showGauges = () => observer.adapted(component, { summary });
   }
 
   /** A scheduler states in `asked` how many tokens it wants. */
@@ -138,7 +138,6 @@ export class ConcurrencyLimiter implements Limiter {
   /** A limit that is not finite is no limit. */
   decide(numbers: SlotNumbers | undefined): void {
     const state = this.#state;
-    this.#showLimits?.();
     const max = boundedSignal(numbers?.maxConcurrency);
     state.gap = gapOf(max === undefined ? undefined : numbers);
     if (max === undefined || (state.gap !== undefined && state.gap !== "last_known")) return;

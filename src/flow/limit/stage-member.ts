@@ -26,6 +26,8 @@ export interface Limiter {
   settle?(grant: Grant, cost: number): void;
   /** Adopts new numbers. Undefined when they were removed: its failure mode then answers. */
   decide(numbers: LimiterNumbers | undefined): void;
+  /** Reports its gauges, which are live, to the observer. Called when it is in a new plan. Absent where there are none. */
+  readonly showGauges?: (() => void) | undefined;
 }
 
 /** A limiter that takes an estimate, which is settled when the flow ends. */

@@ -25,6 +25,7 @@ export interface Counted {
   take(flow: unknown, labels: Labels, now: number, asked: Asked): Decision | Pending<Decision>;
   undo(grant: Grant): void;
   decide(numbers: never): void;
+  readonly showGauges?: (() => void) | undefined;
 }
 
 export interface CountedRule {
@@ -109,6 +110,10 @@ export abstract class CountedGate<Limiter extends Counted> implements Gate {
 
   decide(numbers: LimiterNumbers | undefined): void {
     this.limiter.decide(numbers as never);
+  }
+
+  showGauges(): void {
+    this.limiter.showGauges?.();
   }
 
   protected valueOf(labels: Labels): string | undefined {

@@ -49,4 +49,5 @@ export interface Gate {
   refusal(labels: Labels, ticket: Ticket): Decision<WorkloadDetail>;
   undo(grant: Grant): boolean | Pending<boolean>;
   decide(numbers: LimiterNumbers | undefined): void;
+  showGauges?(): void;
 }

@@ -143,11 +143,14 @@ export class LoadGate implements Gate {
     const multiplier = boundedSignal(numbers?.loadMultiplier);
     state.gap = gapOf(multiplier === undefined ? undefined : numbers);
     state.validUntil = numbers?.validUntil ?? 0;
-    this.#observer.loaded(this.#component, state);
     state.estimates = usable(numbers?.tokensByWorkload ?? NO_ESTIMATES);
     if (multiplier === undefined || (state.gap !== undefined && state.gap !== "last_known")) return;
     state.known = true;
     state.bucket.limit(multiplier, this.#clock.now());
+  }
+
+  showGauges(): void {
+    this.#observer.loaded(this.#component, this.#state);
   }
 
   /** The answer in place of the bucket's. */

@@ -75,6 +75,10 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     this.#lines.pokeAll();
   }
 
+  showGauges(): void {
+    this.gate.showGauges?.();
+  }
+
   queued(): void {
     this.#observer.queued(this.component);
   }

@@ -123,7 +123,7 @@ test("D-36: what passed while it measured is not given back", () => {
   assert.deepEqual([asked.decision?.consumed, asked.decision?.grantId], [1, undefined]);
 });
 
-test("reports that it has no decision when its rule comes into force, and nothing for each check", () => {
+test("reports its state when its rule or another version of it comes into force, and nothing for each check", () => {
   const reported: LoadGauges[] = [];
   const clock = new VirtualClock();
   const recorded = recordingObserver();
@@ -144,8 +144,11 @@ test("reports that it has no decision when its rule comes into force, and nothin
   const controller = createFlowController(book, world);
   for (let check = 0; check < 10; check++) controller.judge(flowOf({}));
   assert.deepEqual(recorded.anomalies, Array(10).fill("undecided"));
-  assert.equal(reported.length, 1);
   book.apply({ rules: new Map(), numbers: new Map([["rule", load(0.5)]]) });
+  assert.equal(reported.length, 1, "the object is live");
+  assert.equal(reported[0]?.condition, "measuring");
+  const edited = new Map([["rule", loadRule({}, { selectors, policyHash: "edited" })]]);
+  book.apply({ rules: edited, numbers: new Map() });
   assert.equal(reported.length, 2);
-  assert.equal(reported[1]?.condition, "measuring");
+  assert.equal(reported[1]?.condition, "measuring", "the numbers of the version before count");
 });
