@@ -17,6 +17,11 @@ export class SharedPlaces {
     return this.#count;
   }
 
+  /** Owners that have places. Others take no memory. */
+  get owners(): number {
+    return this.#taken.size;
+  }
+
   /** True if the owner may take one more. */
   hasRoomFor(owner: string): boolean {
     return (this.#taken.get(owner) ?? 0) < this.#free;

@@ -50,6 +50,7 @@ test("there are never more than the most, and counts come back to nothing", () =
         held.splice(at, 1);
       }
       assert.equal(places.count, held.length);
+      assert.equal(places.owners, new Set(held).size);
       assert.ok(held.length <= most);
     }
     for (const owner of held) places.giveBack(owner);

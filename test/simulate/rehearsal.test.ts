@@ -79,6 +79,26 @@ describe("a rehearsal", () => {
     assert.equal(rows[1]?.p95, 40);
   });
 
+  for (const [outcome, share, p95] of [
+    ["answered", "goodput", 40],
+    ["refused", "refused", Number.NaN],
+    ["failed", "failed", Number.NaN],
+    // The time for which callers wait in vain is a latency, too.
+    ["timed_out", "failed", 40],
+  ] as const) {
+    it(`counts requests that are ${outcome} as ${share}`, () => {
+      const rehearsal = rehearsalOf(SCENARIO);
+      for (const request of rehearsal.requests) {
+        rehearsal.record(request, request.at, request.at + 40, outcome);
+      }
+      const [row] = rehearsal.result().rows;
+      assert.ok(row !== undefined);
+      const counted = (["goodput", "refused", "failed"] as const).filter((name) => row[name] > 0);
+      assert.deepEqual(counted, [share]);
+      assert.equal(row.p95, p95);
+    });
+  }
+
   it("is compared with the simulation, row by row", async () => {
     const rehearsal = rehearsalOf(SCENARIO);
     const real = rehearsal.result();

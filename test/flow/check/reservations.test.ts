@@ -318,6 +318,18 @@ describe("settlement", () => {
     ]);
   });
 
+  it("ends an estimate of a short time in its time, also while one of a long time is open", () => {
+    const agent = agentWith(
+      [rateRule({ ...COSTLY, settlement: settlement({ timeoutMs: 5_000 }) }), NEVER_FILLED],
+      [rateRule({ ...COSTLY, settlement: settlement({ timeoutMs: 1_000 }) }), NEVER_FILLED],
+    );
+    agent.check({ cost: "30" });
+    agent.clock.advance(1_000);
+    assert.deepEqual(agent.settled, [["root.1", "unsettled", 0]]);
+    agent.clock.advance(4_000);
+    assert.deepEqual(agent.settled.slice(1), [["root.0", "unsettled", 0]]);
+  });
+
   it("knows ids that another agent has made from those that it does not know any more", () => {
     const agents = [1, 2].map((seed) => {
       const limiter: [LimiterRule, LimiterNumbers] = [

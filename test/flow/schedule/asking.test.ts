@@ -1,14 +1,27 @@
 // The questions of a queue to an engine that agents share: it asks again and again, but ever less often; not for a flow that
-// has left; and not after it has thrown.
+// has left; and not after it has thrown. Buckets are asked for after a pause, in which other agents may ask.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import type { Chance } from "#base/chance.ts";
 import type { EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts";
+import { LocalBuckets } from "#flow/counters/local/local-buckets.ts";
 import type { SharedCounters, SharedEngine } from "#flow/counters/shared-counters.ts";
 import { Pending } from "#flow/flow.ts";
-import { Labels } from "#flow/label.ts";
+import { LabelSlots, Labels } from "#flow/label.ts";
+import { NO_OBSERVER } from "#flow/observer.ts";
+import { BucketGate } from "#flow/schedule/quota-scheduler.ts";
 import { claims, flowOf } from "../../kit/sluice/flow.ts";
-import { concurrencyQueueRule, NOTHING_LEFT, passed, SchedulerBench, slots } from "./kit.ts";
+import {
+  concurrencyQueueRule,
+  NOTHING_LEFT,
+  passed,
+  quota,
+  quotaRule,
+  SchedulerBench,
+  slots,
+  workload,
+} from "./kit.ts";
 
 const REFUSED: EngineAnswer = {
   outcome: "refused",
@@ -118,4 +131,99 @@ it("a failed answer fails only the flow it was about, and the next one is asked 
   fail();
   assert.deepEqual([failures.length, passed(next)], [1, true]);
   assert.deepEqual(bench.left, NOTHING_LEFT);
+});
+
+/** A draw for which an exponential pause is as long as its mean. */
+const MEAN: Chance = () => 1 - Math.exp(-1);
+
+/** A quota scheduler whose buckets agents share, and the times at which it asks, ms after the start. */
+function quotaBench(alone: boolean, capacity: number, perSecond: number) {
+  const asked: number[] = [];
+  const rule = quotaRule({ tokensLabelKey: "cost" });
+  const bench = new SchedulerBench(rule, quota(capacity, perSecond), (context) => {
+    const start = context.clock.now();
+    class Shared extends LocalBuckets {
+      readonly alone = alone;
+      override take(...args: Parameters<LocalBuckets["take"]>): EngineAnswer {
+        asked.push(context.clock.now() - start);
+        return super.take(...args);
+      }
+    }
+    const sharedCounters: SharedCounters = {
+      buckets: () => new Shared(context, "shared"),
+      slots: () => assert.fail("it has no slots"),
+    };
+    return { sharedCounters, chance: MEAN };
+  });
+  return { bench, asked };
+}
+
+it("a queue leaves tokens to those of other agents for a pause, unless this agent is alone", () => {
+  for (const alone of [false, true]) {
+    const { bench, asked } = quotaBench(alone, 1, 1);
+    bench.ask();
+    bench.ask();
+    bench.clock.advance(3_000);
+    assert.equal(asked.length, 3, `${asked}`);
+    const pause = (asked[2] ?? 0) - 1_000;
+    assert.ok(alone ? pause < 1e-6 : pause > 1, `alone ${alone}: ${pause} ms`);
+    assert.deepEqual(bench.left, NOTHING_LEFT);
+  }
+});
+
+it("when the flow at the head leaves, a smaller one is asked about sooner, and one of the same size no sooner", () => {
+  const { bench, asked } = quotaBench(false, 10, 1);
+  bench.ask({ cost: "10" });
+  bench.clock.advance(2_000);
+  const [head, alike, small] = ["8", "8", "1"].map((cost) => bench.ask({ cost }));
+  assert.deepEqual(asked.splice(0), [0, 2_000]);
+  bench.clock.advance(500);
+  head?.leave();
+  bench.clock.advance(500);
+  assert.deepEqual(asked, [], "there cannot be eight tokens before");
+  alike?.leave();
+  bench.clock.advance(500);
+  assert.equal(small && passed(small), true);
+  assert.deepEqual(bench.left, NOTHING_LEFT);
+});
+
+/** Length of the pause at a gate of 100 tokens per second: `pressure` is the weight of its queue, which has priority 8. */
+function pauseOf(
+  pressure: number,
+  { capacity = 1_000, priority = 8, patienceMs = 60_000, chance = MEAN } = {},
+): number {
+  const component = { policyName: "p", policyHash: "h", componentId: "c", deniedStatus: 0 };
+  const limiter = {
+    component: { ...component, onFailure: "local" },
+    shared: { capacity, amount: 100, intervalMs: 1_000 },
+  };
+  const rule = quotaRule({ workloads: [workload("high", 8)] });
+  const gate = new BucketGate(limiter as never, rule, new LabelSlots(), {
+    observer: NO_OBSERVER,
+    chance,
+  });
+  return gate.pauseMs({ weight: () => pressure } as never, { priority, patienceMs } as never, 0);
+}
+
+const near = (ms: number, wanted: number) =>
+  assert.ok(Math.abs(ms - wanted) < 1e-9, `${ms} ms, wanted ${wanted}`);
+
+it("pauses are 10 ms on average where as much of the highest priority is asked for as there is, and shorter under more pressure", () => {
+  near(pauseOf(0.1 * 8), 10);
+  near(pauseOf(0.2 * 8), 5);
+  near(pauseOf(0.05 * 8), 20);
+});
+
+it("mean pauses are bounded: 250 ms, a part of the time that fills the bucket, and a third of a flow's patience", () => {
+  near(pauseOf(1e-6), 250);
+  near(pauseOf(1e-6, { capacity: 10 }), 25);
+  near(pauseOf(0.1 * 8, { capacity: 10 }), 2.5);
+  near(pauseOf(1e-6, { patienceMs: 300 }), 100);
+  near(pauseOf(1e-6, { patienceMs: 150, priority: 2 }), 200);
+  near(pauseOf(1e-6, { patienceMs: 30, priority: 0.001 }), 80);
+});
+
+it("pauses are exponential", () => {
+  near(pauseOf(0.1 * 8, { chance: () => 0 }), 0);
+  near(pauseOf(0.1 * 8, { chance: () => 1 - Math.exp(-3) }), 30);
 });
