@@ -12,6 +12,7 @@ import { type PlannedRequest, Rehearsal, type RequestOutcome } from "#simulate/r
 import { readScenario, type Scenario } from "#simulate/scenario.ts";
 import { type Simulation, type SimulationInput, simulate } from "#simulate/simulate.ts";
 import { DemoError, print } from "./processes.ts";
+import { processorTime, waitingLine } from "./processor-time.ts";
 import type { SidecarDemo } from "./sidecar.ts";
 
 const SCENARIOS = join(import.meta.dirname, "../scenarios");
@@ -62,12 +63,15 @@ export async function simulated(input: SimulationInput): Promise<Simulation> {
   return result.simulation;
 }
 
-/** Sends the requests of the scenario to a demo whose processes run, and returns the result. Prints each phase as it begins. */
+/** Sends the requests of the scenario to a demo whose processes run, and returns the result. Prints each phase as it begins, and in the end how busy the machine was. */
 export async function play(demo: SidecarDemo, input: SimulationInput): Promise<Simulation> {
   for (const { name } of input.policies) await demo.answers(graphOf(demo, name));
   const rehearsal = new Rehearsal(input);
   const playing = new Playing(demo, rehearsal);
+  const before = processorTime(demo.pids);
   await playing.run();
+  const line = waitingLine(before, processorTime(demo.pids));
+  if (line !== undefined) print(`  ${line}`);
   return rehearsal.result();
 }
 

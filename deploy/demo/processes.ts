@@ -85,6 +85,12 @@ export class DemoProcesses<Role extends string> {
     return child === undefined || hasEnded(child) ? undefined : child.pid;
   }
 
+  /** All that run now, that of the demo itself included. */
+  get pids(): readonly number[] {
+    const children = this.#children.filter(({ process }) => !hasEnded(process));
+    return [process.pid, ...children.flatMap(({ process: { pid } }) => pid ?? [])];
+  }
+
   /** Starts a program. Resolves when it is ready. */
   async spawn(name: Role, program: Program): Promise<void> {
     const child = { name, process: this.#launch(program), wasReady: false };

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
+import { processorTime, waitingLine } from "../../deploy/demo/processor-time.ts";
 import { child } from "../kit/servers/child.ts";
 import { areFree, freeShift } from "../kit/servers/shift.ts";
 
@@ -31,9 +32,29 @@ test("the demo shows an overload without a policy and with one, and ends", async
   assert.ok(without.failed > without.offered / 2, out);
   assert.ok(withPolicy.accepted > 0.8 * withPolicy.offered, out);
   assert.ok(withPolicy.failed < 0.2 * withPolicy.offered, out);
+  if (processorTime([process.pid]) !== undefined)
+    assert.equal(out.match(/ waited for a processor in \d+ %/g)?.length, 2, out);
   assert.match(out, /what has really happened/);
   assert.match(out, /All processes have been stopped/);
   assert.ok(await areFree(shift), "the ports are free again");
+});
+
+test("a demo measures how long its processes waited for a processor, and says so", () => {
+  const before = processorTime([process.pid]);
+  if (before === undefined) return; // Only Linux counts it.
+  const used = process.cpuUsage().user;
+  while (process.cpuUsage().user < used + 50_000);
+  const after = processorTime([process.pid]);
+  assert.ok(
+    after !== undefined && after.ran - before.ran >= 40e6,
+    "the time of this thread counts",
+  );
+  assert.equal(processorTime([2 ** 30]), undefined, "no such process");
+  const line = (ran: number, waited: number) =>
+    waitingLine({ ran: 5, waited: 5 }, { ran: 5 + ran, waited: 5 + waited }) ?? "";
+  assert.match(line(3, 1), /in 25 % of the time in which they had work\.$/);
+  assert.match(line(1, 3), /in 75 % of the time .*: this machine is too busy/);
+  assert.equal(line(0, 0), "");
 });
 
 interface Report {
