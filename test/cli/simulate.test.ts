@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { runCommand } from "../kit/command.ts";
 import { folderOf } from "../kit/folder.ts";
+import { limiterPolicy } from "../kit/messages/policy.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
@@ -62,15 +63,9 @@ describe("sluice simulate", () => {
   });
 
   it("puts selectors and the agent into the group of --agent-group, unless the scenario names the agent's", async (t) => {
-    const policy = `circuit:
-  evaluation_interval: 1s
-  components:
-    - flow_control:
-        rate_limiter:
-          selectors: [{ control_point: p }]
-          in_ports: { bucket_capacity: { constant_signal: { value: 1 } }, fill_amount: { constant_signal: { value: 1 } } }
-          parameters: { interval: 1s }
-`;
+    const one = "{ constant_signal: { value: 1 } }";
+    const ports = `in_ports: { bucket_capacity: ${one}, fill_amount: ${one} }`;
+    const policy = limiterPolicy("rate_limiter", `${ports}, parameters: { interval: 1s }`);
     const limited =
       "duration: 10s\nservices: [{ name: s, control_point: p, rate: 20, servers: 2, service_time: { constant: 5ms } }]\n";
     const expecting = `${limited}expect: [{ refused_share: { at_least: 0.5 } }]\n`;

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { concurrencyPolicy } from "../kit/messages/policy.ts";
 import { run } from "./scenarios.ts";
 
 const SERVICE = (more: string) => `services:
@@ -47,15 +48,7 @@ resources:
 
 describe("the end of a request", () => {
   it("frees its slot when the agent is told of it", async () => {
-    const policy = `circuit:
-  evaluation_interval: 1s
-  components:
-    - flow_control:
-        concurrency_limiter:
-          selectors: [{ control_point: p }]
-          in_ports: { max_concurrency: { constant_signal: { value: 1 } } }
-          parameters: { max_inflight_duration: 3600s }
-`;
+    const policy = concurrencyPolicy(1);
     const accepted = async (more: string) => {
       const { rows } = await run(`duration: 60s\n${SERVICE(more)}`, { policies: { one: policy } });
       return rows[0]?.accepted ?? 0;

@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { join, parse } from "node:path";
 import { describe, it } from "node:test";
 import { holds } from "#simulate/report.ts";
+import { concurrencyPolicy } from "../kit/messages/policy.ts";
 import { clashesOf, run, scenarioOf } from "./scenarios.ts";
 
 const SCENARIOS = join(import.meta.dirname, "../../deploy/scenarios");
@@ -95,15 +96,7 @@ describe("a policy in virtual time", () => {
   });
 
   it("gives concurrency slots back when requests end", async () => {
-    const policy = `circuit:
-  evaluation_interval: 1s
-  components:
-    - flow_control:
-        concurrency_limiter:
-          selectors: [{ control_point: p }]
-          in_ports: { max_concurrency: { constant_signal: { value: 3 } } }
-          parameters: { max_inflight_duration: 3600s }
-`;
+    const policy = concurrencyPolicy(3);
     const service = SERVICE.replace("rate: 50", "rate: 100").replace("1ms", "100ms");
     const { rows, seriesOf: line } = await run(`duration: 60s\n${service}`, {
       policies: { slots: policy },

@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { startEtcd } from "../../kit/etcd/cluster.ts";
 import { folderOf } from "../../kit/folder.ts";
+import { limiterPolicy } from "../../kit/messages/policy.ts";
 import { startRedis } from "../../kit/servers/redis.ts";
 import { listening, type SluiceChild, startSluice } from "../../kit/servers/sluice.ts";
 import { begin, call, endFlow } from "../../kit/sluice/check.ts";
@@ -14,17 +15,10 @@ import { until } from "../../kit/until.ts";
 const START = 8;
 const MOST = 12;
 
-const POLICY = `circuit:
-  evaluation_interval: 1s
-  components:
-    - flow_control:
-        concurrency_limiter:
-          selectors: [{ control_point: service }]
-          parameters:
-            max_inflight_duration: 3600s
-            on_failure: closed
-            adaptive: { start: ${START}, min: 2, max: ${MOST} }
-`;
+const POLICY = limiterPolicy(
+  "concurrency_limiter",
+  `parameters: { max_inflight_duration: 3600s, on_failure: closed, adaptive: { start: ${START}, min: 2, max: ${MOST} } }`,
+);
 
 /** Agents that share their counts in this way, and their controller. */
 async function fleet(
@@ -62,8 +56,8 @@ test("peers: one agent finds the limit from the flows of the others, one of whic
       return members.length === agents.length && joining === false;
     });
     await until("the limit is in force", async () => {
-      const { accepted, slots } = await begin(agent.address(), "service");
-      if (slots.length > 0) await endFlow(agent.address(), "service", slots);
+      const { accepted, slots } = await begin(agent.address(), "p");
+      if (slots.length > 0) await endFlow(agent.address(), "p", slots);
       return accepted && slots.length > 0;
     });
   }
@@ -80,7 +74,7 @@ test("peers: one agent finds the limit from the flows of the others, one of whic
   const caller = async (at: number) => {
     const { address } = others[at] ?? assert.fail();
     while (!stop) {
-      const { accepted, slots } = await begin(address(), "service");
+      const { accepted, slots } = await begin(address(), "p");
       if (!accepted) {
         await sleep(10);
         continue;
@@ -90,7 +84,7 @@ test("peers: one agent finds the limit from the flows of the others, one of whic
       passed[at] = (passed[at] ?? 0) + 1;
       await sleep(at === 0 ? 20 : 80);
       inFlight -= 1;
-      await endFlow(address(), "service", slots);
+      await endFlow(address(), "p", slots);
     }
   };
   const callers = Array.from({ length: 2 * MOST }, (_, at) => caller(at % others.length));
@@ -112,7 +106,7 @@ test("peers: one agent finds the limit from the flows of the others, one of whic
       /another agent counts the keys of this limiter/,
     );
   }
-  const last = await begin(owner.address(), "service");
+  const last = await begin(owner.address(), "p");
   assert.deepEqual([last.accepted, last.inFlight], [true, 0], "all slots are back");
 });
 

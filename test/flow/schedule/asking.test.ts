@@ -86,19 +86,25 @@ it("a flow that leaves while it is asked about takes its question back, and the 
   assert.deepEqual(bench.left, NOTHING_LEFT);
 });
 
-it("an engine that throws while a flow waits fails this flow alone", () => {
-  const { bench } = benchOf((question) => {
-    if (question === 1) throw new Error("broken");
-    return question === 0 ? REFUSED : GRANTED;
-  });
+/** Lets a flow wait that is never answered; what its answer fails with is added to the list. */
+function failuresOf({ limiter, clock }: SchedulerBench): readonly unknown[] {
   const failures: unknown[] = [];
   const labels = new Labels([], claims({}));
-  const answer = bench.limiter.take(flowOf(), labels, bench.clock.now());
+  const answer = limiter.take(flowOf(), labels, clock.now());
   assert.ok(answer instanceof Pending);
   answer.whenSettled(
     () => assert.fail("it is not answered"),
     (thrown) => failures.push(thrown),
   );
+  return failures;
+}
+
+it("an engine that throws while a flow waits fails this flow alone", () => {
+  const { bench } = benchOf((question) => {
+    if (question === 1) throw new Error("broken");
+    return question === 0 ? REFUSED : GRANTED;
+  });
+  const failures = failuresOf(bench);
   const next = bench.ask();
   bench.clock.advance(5);
   assert.deepEqual(
@@ -117,14 +123,7 @@ it("a failed answer fails only the flow it was about, and the next one is asked 
     fail = () => answer.fail(new Error("broken"));
     return answer;
   });
-  const failures: unknown[] = [];
-  const labels = new Labels([], claims({}));
-  const answer = bench.limiter.take(flowOf(), labels, bench.clock.now());
-  assert.ok(answer instanceof Pending);
-  answer.whenSettled(
-    () => assert.fail("it is not answered"),
-    (thrown) => failures.push(thrown),
-  );
+  const failures = failuresOf(bench);
   const next = bench.ask();
   bench.clock.advance(5);
   assert.deepEqual([failures.length, passed(next)], [0, undefined]);
