@@ -49,10 +49,14 @@ export async function listening(...all: readonly SluiceChild[]): Promise<void> {
   for (const each of all) await each.until("it listens", () => each.address() !== "");
 }
 
+/** Number of times that a controller has begun to lead. On a busy machine a lease may end by itself in between. */
+export function timesLed(controller: SluiceChild): number {
+  return controller.printed().split("this controller leads").length - 1;
+}
+
 /** Waits until a controller leads for the n-th time: its policies run, and their rules are in the store. */
 export async function leads(controller: SluiceChild, times = 1): Promise<void> {
-  const count = () => controller.printed().split("this controller leads").length - 1;
-  await controller.until("it leads", () => count() >= times);
+  await controller.until("it leads", () => timesLed(controller) >= times);
 }
 
 /** Waits until a controller says that another one leads. */
