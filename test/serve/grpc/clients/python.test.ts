@@ -38,6 +38,22 @@ async function open(test: TestContext, settings: Overrides) {
   return { port, handled };
 }
 
+/** The outcome of a call that its deadline ends. Its handler has ended, too, if a message came before. */
+async function pastDeadline(t: TestContext, transport: "own" | "grpc-js", timeout: number) {
+  const { port, handled } = await open(t, { grpc: { transport } });
+  const { outcomes } = python(t, port.address, {
+    late: { ...STREAM, messages: [SLOW], timeout },
+  });
+  const { late } = await outcomes;
+  assert.equal(late.code, CODES.DEADLINE_EXCEEDED.number, late.details);
+  if (late.messages.length === 1) {
+    await until("the handler ended", () => handled.length === 1);
+    // Whether the caller's reset or the server's clock comes first is a matter of less than a millisecond.
+    assert.match(handled[0]?.code ?? "", /^(CANCELLED|DEADLINE_EXCEEDED)$/);
+  }
+  return late;
+}
+
 for (const transport of ["own", "grpc-js"] as const) {
   test(`calls of all four kinds work, with metadata, statuses and all sizes: ${transport}`, async (t) => {
     const { port } = await open(t, { grpc: { transport } });
@@ -102,7 +118,6 @@ for (const transport of ["own", "grpc-js"] as const) {
   test(`deadlines and cancellation end the handlers: ${transport}`, async (t) => {
     const { port, handled } = await open(t, { grpc: { transport } });
     const { outcomes } = python(t, port.address, {
-      late: { ...STREAM, messages: [SLOW], timeout: 0.2 },
       takenBack: { ...STREAM, messages: [SLOW], take: 1 },
       silent: {
         path: `${SERVICE}/StreamingInputCall`,
@@ -111,16 +126,17 @@ for (const transport of ["own", "grpc-js"] as const) {
         timeout: 30,
       },
     });
-    const { late, takenBack, silent } = await outcomes;
-    assert.equal(late.code, CODES.DEADLINE_EXCEEDED.number, late.details);
-    assert.equal(late.messages.length, 1);
+    const { takenBack, silent } = await outcomes;
     assert.equal(takenBack.code, CODES.CANCELLED.number, takenBack.details);
     assert.equal(silent.code, 0, silent.details);
-    await until("all handlers ended", () => handled.length === 3);
-    const codes = new Set<string>(handled.map(({ code }) => code));
-    // Whether the caller's reset or the server's clock comes first is a matter of less than a millisecond.
-    codes.delete("DEADLINE_EXCEEDED");
-    assert.deepEqual([...codes].sort(), ["CANCELLED", "OK"]);
+    await until("all handlers ended", () => handled.length === 2);
+    assert.deepEqual(handled.map(({ code }) => code).sort(), ["CANCELLED", "OK"]);
+    // On a busy machine a deadline may pass before the first message; then a later one is tried.
+    for (const timeout of [0.2, 2, 20]) {
+      const late = await pastDeadline(t, transport, timeout);
+      if (late.messages.length === 1) return;
+    }
+    assert.fail("no message came before the deadline");
   });
 
   test(`Health.Watch reports changes: ${transport}`, async (t) => {
