@@ -35,6 +35,15 @@ test("adds up the rates of workloads, each times its priority", () => {
   near(pressure.weight(1, 2, 10_000), (4 * 50 + 2 * 100) / 1_000);
 });
 
+test("one flow of another priority does not set that of its workload", () => {
+  const pressure = new Pressure(0);
+  arrive(pressure, "one", 4, 100);
+  pressure.arrived(request("one", 1), 10_000);
+  near(pressure.weight(1, 0, 10_000), 0.4);
+  pressure.arrived(request("free", 1, 0), 10_000);
+  near(pressure.weight(1, 0, 10_000), 0.4);
+});
+
 test("counts a workload for no more than there is", () => {
   const pressure = new Pressure(0);
   arrive(pressure, "low", 2, 5_000);

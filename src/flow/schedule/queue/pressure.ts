@@ -13,8 +13,8 @@ const MAX_WORKLOADS = 64;
 interface Rate {
   /** Tokens that arrived, the older ones counted less, as of `at`. */
   tokens: number;
-  /** The highest priority of late. */
-  priority: number;
+  /** The same tokens, each times the priority of its flow. */
+  weighted: number;
   at: number;
 }
 
@@ -30,16 +30,17 @@ export class Pressure {
     const known = this.#rates.has(workload) || this.#rates.size < MAX_WORKLOADS;
     const name = known ? workload : "";
     const rate = this.#rates.get(name);
-    if (rate === undefined) this.#rates.set(name, { tokens, priority, at: now });
+    if (rate === undefined) this.#rates.set(name, { tokens, weighted: tokens * priority, at: now });
     else {
-      rate.tokens = rate.tokens * decay(now - rate.at) + tokens;
-      rate.priority = priority;
+      const kept = decay(now - rate.at);
+      rate.tokens = rate.tokens * kept + tokens;
+      rate.weighted = rate.weighted * kept + tokens * priority;
       rate.at = now;
     }
   }
 
   /**
-   * Tokens per ms, times the priority of their workload, which is at least `leastPriority`. A workload counts for no more
+   * Tokens per ms, times the mean priority of their workload, which is at least `leastPriority`. A workload counts for no more
    * than `most` tokens per ms, which is all that there is: so one that floods an agent does not take the part of those at
    * other agents.
    */
@@ -47,9 +48,10 @@ export class Pressure {
     const age = Math.max(SHORTEST_MS, now - this.#since);
     const window = WINDOW_MS * (1 - decay(age));
     let sum = 0;
-    for (const { tokens, priority, at } of this.#rates.values()) {
-      sum +=
-        Math.max(leastPriority, priority) * Math.min(most, (tokens * decay(now - at)) / window);
+    for (const { tokens, weighted, at } of this.#rates.values()) {
+      if (tokens <= 0) continue;
+      const priority = Math.max(leastPriority, weighted / tokens);
+      sum += priority * Math.min(most, (tokens * decay(now - at)) / window);
     }
     return sum;
   }
