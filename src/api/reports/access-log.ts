@@ -30,7 +30,7 @@ const NO_METER: StreamMeter = { opened() {}, closed() {}, refused() {} };
 
 /**
  * Messages of a stream are read one after the other, so that Envoy can send no further ahead than the window of its stream.
- * What is in them never ends a stream: Envoy would lose what it sends meanwhile.
+ * Bad entries are counted and never end a stream: Envoy would lose what it sends meanwhile.
  */
 export function accessLogService(to: EntryReader, meter: StreamMeter = NO_METER): GrpcService {
   const turns = new ReadingTurns();

@@ -110,8 +110,8 @@ export class Reservations {
   }
 
   /**
-   * What the flow took from limiters that settle; each part has its place. Those of a policy without room charge the
-   * estimate, which is reported.
+   * Takes a place for each grant of a limiter that settles, and returns these grants. Those of a policy without room
+   * charge the estimate, which is reported.
    */
   #partsWithRoom(
     decisions: readonly Decision[],
