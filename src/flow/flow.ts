@@ -10,6 +10,9 @@ import type { DecisionDetail, LimiterKind } from "./rules.ts";
 /** The kind of caller: a proxy or middleware describes HTTP requests, an SDK only labels. */
 export type ControlPointType = "http" | "feature";
 
+/** Longest wait of a check that has no deadline, ms. Queues may have a timeout of their own. */
+export const LONGEST_WAIT_MS = 10_000;
+
 /** One end of the connection that carried the request. */
 export interface Endpoint {
   readonly address: string;

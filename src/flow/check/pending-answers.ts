@@ -2,14 +2,11 @@
 // comes after that is handed back, so that nothing stays taken.
 
 import type { Clock } from "#base/clock.ts";
-import { type Pending, Queued } from "../flow.ts";
+import { LONGEST_WAIT_MS, type Pending, Queued } from "../flow.ts";
 import type { Observer } from "../observer.ts";
 
 /** Subtracted from the caller's deadline, ms, so that the answer still arrives in time. */
 const MARGIN_MS = 10;
-
-/** Longest wait for a caller without a deadline, ms. */
-const LONGEST_WAIT_MS = 10_000;
 
 /** The receiver of an answer. */
 export interface Asked<Answer> {
@@ -39,15 +36,17 @@ export class PendingAnswers<Answer> {
   readonly #all: Waiting<Answer>[] = [];
   #end: WaitEnd | undefined;
   #left = 0;
+  #onlyQueues = true;
 
   add(pending: Pending<Answer>, asked: Asked<Answer>): void {
     this.#all.push({ pending, asked, open: true });
     this.#left += 1;
+    if (!(pending instanceof Queued)) this.#onlyQueues = false;
   }
 
   /** True if all answers come from queues, in time and by themselves. */
   get onlyQueues(): boolean {
-    return this.#all.every(({ pending }) => pending instanceof Queued);
+    return this.#onlyQueues;
   }
 
   /** Leaves all queues: another limiter has refused the flow. */

@@ -1,6 +1,7 @@
 // The properties of a flow that every scheduler reads before it queues the flow: workload, priority, cost in tokens,
 // fairness label, and the longest time to wait. Compiled with the plan.
 
+import { LONGEST_WAIT_MS } from "../flow.ts";
 import { type LabelSlots, type Labels, labelNumber } from "../label.ts";
 import { compileMatcher, type Matcher } from "../match/matcher.ts";
 import type { Observer } from "../observer.ts";
@@ -22,9 +23,6 @@ export const NO_ESTIMATES: Estimates = new Map();
 
 /** The label of flows that match no workload. */
 export const DEFAULT_WORKLOAD = "default";
-
-/** Longest wait of a flow that has neither a deadline nor a queue timeout, ms. */
-export const LONGEST_WAIT_MS = 10_000;
 
 interface Workload {
   readonly label: string;

@@ -1,6 +1,7 @@
 // One simulation run: services and their callers, the agent in front of them, and the circuits that control it, in
 // virtual time. Equal seeds give equal runs.
 
+import { LONGEST_WAIT_MS } from "#flow/flow.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { plain } from "#policy/document/tree.ts";
 import type { QueryEngine, Sample } from "#promql/result.ts";
@@ -24,9 +25,6 @@ import { multiples, runSchedule, type ScheduledTask } from "./schedule.ts";
 
 /** Start of every run, Unix ms: midnight, so that ticks of any usual interval fall on multiples of it. */
 const EPOCH = 1_767_225_600_000;
-
-/** Time after the end of a run in which checks are decided that wait in queues, ms: without a deadline none waits longer. */
-const LONGEST_WAIT_MS = 10_000;
 
 interface SimulationRunOptions {
   readonly policies: readonly CompiledPolicy[];
@@ -92,6 +90,7 @@ export class SimulationRun {
     await runSchedule(this.#tasks(), (at) => this.#timeline.run(at));
     this.#timeline.run(durationMs);
     // Requests whose checks still wait in a queue have arrived, and count as soon as they are decided.
+    // Checks that wait in queues at the end of the run are decided afterwards.
     this.#timeline.run(durationMs + LONGEST_WAIT_MS);
   }
 
