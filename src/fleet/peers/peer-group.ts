@@ -171,7 +171,8 @@ export class PeerGroup {
   ): boolean {
     const { request } = take;
     if (!this.ready) return false;
-    const onlyBack = request.runs.length === 0 && request.lease === undefined;
+    // A request without anything asks what is left.
+    const onlyBack = request.back > 0 && request.runs.length === 0 && request.lease === undefined;
     if (onlyBack && !this.countsNow(take.lo, take.hi)) return this.#takes.giveBack(take);
     this.#takes.ask(take, answered, late);
     return true;
