@@ -3,13 +3,13 @@
 
 import { execFile } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { etcd, etcdctl } from "../../../deploy/tools/install.ts";
 import type { Ending } from "../ending.ts";
 import { folderOf } from "../folder.ts";
+import { freePort } from "../free-port.ts";
 import { type Child, child } from "../servers/child.ts";
 import type { Certificate } from "../servers/tls.ts";
 import { until } from "../until.ts";
@@ -70,7 +70,7 @@ export async function startEtcd(test: Ending, options: EtcdOptions = {}): Promis
   const { version = "3.5", members: count = 1, tls, flags = [], isolable = false } = options;
   const binary = etcd()[version];
   const folder = folderOf(test);
-  const ports = await freePorts(count * 2);
+  const ports = await Promise.all(Array.from({ length: count * 2 }, freePort));
   const scheme = tls === undefined ? "http" : "https";
   const own = Array.from({ length: count }, (_, at) => `http://127.0.0.1:${ports[count + at]}`);
   const links = isolable ? await startLinks(test, ports.slice(count)) : undefined;
@@ -205,23 +205,6 @@ export async function enableUsers(
   await ctl("user", "add", `${name}:${password}`);
   await ctl("user", "grant-role", name, "sluice");
   await ctl("auth", "enable");
-}
-
-/** Ports that were free a moment ago. */
-async function freePorts(count: number): Promise<readonly number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer();
-      await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
-      return server;
-    }),
-  );
-  const ports = servers.map((server) => {
-    const address = server.address();
-    return typeof address === "object" && address !== null ? address.port : 0;
-  });
-  await Promise.all(servers.map((server) => new Promise((closed) => server.close(closed))));
-  return ports;
 }
 
 /** Whether every thread is stopped. Assumes so where there is no /proc. */

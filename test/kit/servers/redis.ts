@@ -1,12 +1,12 @@
 // Starts real Redis servers: one, with Sentinels, or a cluster. Tests freeze or kill them to see how Sluice copes.
 
 import { writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { redis as installed } from "../../../deploy/tools/install.ts";
 import type { Ending } from "../ending.ts";
 import { folderOf } from "../folder.ts";
+import { freePort } from "../free-port.ts";
 import { until } from "../until.ts";
 import { child } from "./child.ts";
 import type { Certificate } from "./tls.ts";
@@ -165,15 +165,4 @@ export async function startRedisWithSentinels(test: Ending) {
     SENTINEL_ADDRESSES: JSON.stringify(sentinels.map(({ port }) => `127.0.0.1:${port}`)),
   };
   return { master, replica, env };
-}
-
-/** A port that was free a moment ago: Redis cannot choose one and say which. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("no port");
-  // Redis Cluster also uses the port 10 000 above.
-  return address.port > 55_000 ? freePort() : address.port;
 }
