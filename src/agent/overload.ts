@@ -1,7 +1,7 @@
 // The guard against overload of an agent, as its operators see it: the status, the log and the metrics.
 
 import { OverloadGuard, type OverloadLimits } from "#flow/overload/guard.ts";
-import { computedTime, idleTime } from "#host/life/clock.ts";
+import { idleTime } from "#host/life/clock.ts";
 import type { SluiceProcess } from "#process/process.ts";
 
 /** Least time between two episodes that the log reports, ms. */
@@ -13,7 +13,7 @@ interface OverloadSettings extends OverloadLimits {
 
 /** Undefined where the configuration switches it off. */
 export function guardOverload(
-  { chance, clock, health, log, metrics, scope }: SluiceProcess,
+  { chance, clock, health, log, metrics, scope, settings: { server }, turns }: SluiceProcess,
   settings: OverloadSettings,
 ): OverloadGuard | undefined {
   // Not a part of readiness: all overloaded agents would lose their traffic at the same moment.
@@ -22,6 +22,10 @@ export function guardOverload(
     status.ok("not watched: flow_control.overload.enabled is false");
     return undefined;
   }
+  const calm =
+    server.grpc.transport === "grpc-js"
+      ? "no check is shed. How long they wait is not measured: server.grpc.transport is grpc-js"
+      : "no check is shed";
   let reportedAt = Number.NEGATIVE_INFINITY;
   /** Checks that had been shed when the last report was made; undefined when the current episode is not reported. */
   let before: number | undefined;
@@ -29,7 +33,7 @@ export function guardOverload(
     clock,
     chance,
     idle: idleTime,
-    computed: computedTime,
+    waited: () => turns.takeWait(),
     changed(shedding) {
       const { inProgress, peak, shed } = guard;
       const ms = Math.round(peak);
@@ -39,20 +43,21 @@ export function guardOverload(
         reportedAt = clock.now();
         // The check that is shed first is counted already.
         before ??= shed - 1;
-        const why = `the event loop is ${ms} ms behind, and ${inProgress} checks are in progress`;
+        const why = `checks waited for ${ms} ms, and ${inProgress} checks are in progress`;
         log.warn({ delay: ms, inProgress }, `overloaded, failure modes answer some checks: ${why}`);
       } else {
-        status.ok("no check is shed");
+        status.ok(calm);
         if (before === undefined) return;
         log.info({ shed: shed - before }, "not overloaded any more, all checks are judged");
         before = undefined;
       }
     },
   });
-  status.ok("no check is shed");
+  status.ok(calm);
   scope.add("overload", async () => guard.close());
   metrics.add({
     collect(to) {
+      to.number("sluice_check_wait_seconds", [], guard.delay / 1_000);
       to.number("sluice_shed_share", [], guard.share);
       to.number("sluice_checks_in_progress", [], guard.inProgress);
     },

@@ -20,7 +20,7 @@ export async function openGuarded(
   process: SluiceProcess,
   { name, settings, part }: GuardedPort,
 ): Promise<Port> {
-  const { clock, scope, serverMetrics, health } = process;
+  const { clock, scope, serverMetrics, turns, health } = process;
   const { routes, services } = part;
   const log = process.log.child(name);
   const { listener, tls, administration } = settings;
@@ -32,6 +32,7 @@ export async function openGuarded(
     services,
     routes,
     guard,
+    turns,
     clock,
     log,
     meter: serverMetrics,

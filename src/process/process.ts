@@ -16,6 +16,7 @@ import { watchEventLoop } from "#host/status/event-loop.ts";
 import { Health } from "#host/status/health.ts";
 import { version } from "#host/status/info.ts";
 import { watchMemory } from "#host/watchdog/watchdog.ts";
+import { Turns } from "#serve/port.ts";
 import type { OpenStore, Store } from "#store/store.ts";
 import { crashReporter } from "#telemetry/crash/reporter.ts";
 import { openLog } from "#telemetry/log/log.ts";
@@ -76,6 +77,8 @@ export interface SluiceProcess
   readonly profiler: HostProfiler;
   /** Counts what all ports of the process do. */
   readonly serverMetrics: ServerMetrics;
+  /** Shares the event loop among the connections of all ports. */
+  readonly turns: Turns;
   /** Its root is the status tree. */
   readonly health: Health;
 }
@@ -154,6 +157,7 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
     metrics,
     profiler,
     serverMetrics,
+    turns: new Turns(clock),
     health,
   };
 }

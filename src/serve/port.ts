@@ -29,7 +29,9 @@ import {
   type TlsTerminator,
 } from "./tls/terminator.ts";
 import type { Transport } from "./transport/transport.ts";
-import { Turns } from "./transport/turns.ts";
+import type { Turns } from "./transport/turns.ts";
+
+export { Turns } from "./transport/turns.ts";
 
 /**
  * Far more than a sidecar or a fleet's controller sees, and together with the other files that a process opens
@@ -45,6 +47,8 @@ export interface PortOptions {
   readonly routes: readonly Route[];
   /** Asked before routes and services of administration, those of the port itself included. */
   readonly guard: Guard;
+  /** One for all ports of the process. */
+  readonly turns: Turns;
   readonly clock: Clock;
   readonly log: Log;
   readonly meter?: ServerMeter;
@@ -80,15 +84,14 @@ export interface Port {
 
 /** Opens the port, or throws a Fault that names the setting at fault. */
 export async function openPort(options: PortOptions): Promise<Port> {
-  const { settings, clock, log, meter } = options;
+  const { settings, turns, clock, log, meter } = options;
   const binding = await readAddress(settings.listener);
   const health = healthService(options.services);
   const described = [...options.services, health.service];
   const services = [...described, ...reflection(options, described)].map(options.guard.service);
   const routes = withFrontPage(options.routes, services).map(options.guard.route);
-  const turns = new Turns();
   const http1 = httpTransport({ routes, settings: settings.http, turns, clock, log, meter });
-  const http2 = await http2Transport(options, services, http1, turns);
+  const http2 = await http2Transport(options, services, http1);
   const transports = [http1, http2];
   const refused = (why: RefusedConnection) => meter?.connectionRefused(why);
   const acceptor = new ConnectionAcceptor({
@@ -99,7 +102,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     places: new Places(options.maxConnections ?? MAX_CONNECTIONS),
     refused,
   });
-  const listener = listenerOf(options, acceptor, turns);
+  const listener = listenerOf(options, acceptor);
   let tls: TlsTerminator | undefined;
   const release = () => {
     tls?.close();
@@ -167,10 +170,9 @@ function strangerLog({ clock, log }: Pick<PortOptions, "clock" | "log">): () => 
 
 /** Sluice's transport, which carries gRPC and JSON, or on request the gRPC library, which carries gRPC only. */
 async function http2Transport(
-  { settings, clock, log, meter }: PortOptions,
+  { settings, turns, clock, log, meter }: PortOptions,
   services: readonly GrpcService[],
   http: HttpTransport,
-  turns: Turns,
 ): Promise<Transport> {
   if (settings.grpc.transport === "grpc-js") {
     // Loaded only on request: it takes time and memory.
@@ -214,9 +216,8 @@ function withFrontPage(
 }
 
 function listenerOf(
-  { settings, clock, log, meter, maxConnections = MAX_CONNECTIONS }: PortOptions,
+  { settings, turns, clock, log, meter, maxConnections = MAX_CONNECTIONS }: PortOptions,
   acceptor: ConnectionAcceptor,
-  turns: Turns,
 ): Server {
   const { keep_alive } = settings.listener;
   const listener = createServer({

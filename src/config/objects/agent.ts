@@ -120,7 +120,7 @@ const overloadConfig = table(
     enabled: bool(true, "Shed checks. Otherwise all wait until they are judged.", { own: true }),
     max_delay: duration(
       "50ms",
-      "Delay of the event loop above which checks are shed, if it lasts for 200 ms in which the agent is never idle. It is the processor time until everything that has arrived is handled.",
+      "Mean time for which checks wait until the agent comes to them, above which some are shed: if it lasts for 200 ms in which the agent is never idle, in the first five seconds of a process for one second. Not measured where `server.grpc.transport` is grpc-js.",
       { own: true, least: "above 0s" },
     ),
     max_in_progress: number(

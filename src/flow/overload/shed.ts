@@ -26,9 +26,10 @@ export function judgeOrShed(
   const service = here.forServices(flow.services);
   const labels = new Labels(here.keys, flow.labels);
   const cause = guard.sheds(priorityClass(priorityOf(service.shedding, labels)), now);
-  return cause === undefined
-    ? judgeBy(service, labels, flow, context, now)
-    : shed(service.shedding, labels, flow, cause, context, now);
+  if (cause !== undefined) return shed(service.shedding, labels, flow, cause, context, now);
+  const verdict = judgeBy(service, labels, flow, context, now);
+  guard.judged(context.clock.now() - now);
+  return verdict;
 }
 
 function shed(

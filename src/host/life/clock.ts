@@ -78,9 +78,3 @@ export function realChance(): Chance {
 export function idleTime(): number {
   return performance.eventLoopUtilization().idle;
 }
-
-/** Milliseconds for which the thread of the event loop has computed. */
-export function computedTime(): number {
-  const { user, system } = process.threadCpuUsage();
-  return (user + system) / 1_000;
-}

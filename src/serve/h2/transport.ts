@@ -90,8 +90,8 @@ class H2Transport implements Transport, ConnectionContext {
   }
 
   accept(socket: Socket): void {
-    // HTTP/2 needs both directions: a half-closed connection is of no use.
-    socket.allowHalfOpen = false;
+    // HTTP/2 needs both directions, but what came before the end is handled first, which the reader sees to.
+    socket.allowHalfOpen = true;
     const connection = new Connection(socket, this);
     const monitor = new ConnectionMonitor(connection, this.#timeouts, this.#sweepMs);
     const entry: OpenConnection = {
@@ -102,7 +102,6 @@ class H2Transport implements Transport, ConnectionContext {
     };
     this.#connections.set(connection, entry);
     const reader = new PacedReader(socket, connection, this.#options.turns);
-    socket.on("data", (chunk: Buffer) => reader.receive(chunk));
     socket.on("drain", () => {
       if (!connection.open) return;
       connection.drained();

@@ -1,18 +1,32 @@
 // Shares the turns of the event loop among connections. The system hands over one new connection per turn (libuv), so
 // new ones starve when turns are long. Therefore a turn handles a bounded amount of what connections have sent, the rest
-// waits in line, and while new connections keep coming, turns only accept.
+// waits in line, and while new connections keep coming, turns only accept. How long the work has waited shows whether
+// the process keeps up with its callers.
 
-import { MAX_ACCEPTS_IN_A_ROW, MAX_WORK_PER_TURN, MAX_WORK_PER_VISIT } from "./limits.ts";
+import type { Clock } from "#base/clock.ts";
+import {
+  MAX_ACCEPTS_IN_A_ROW,
+  MAX_READ_AHEAD_TOTAL,
+  MAX_TURN_MS,
+  MAX_WORK_PER_TURN,
+  MAX_WORK_PER_VISIT,
+  WORK_BETWEEN_LOOKS,
+} from "./limits.ts";
 
 /** A connection that has sent more than could be handled when it came. */
 export interface Waiting {
-  /** Handles up to so many units of work. Returns whether more is left. */
-  work(most: number): boolean;
+  /** Handles what waits, for as long as `Turns.spend` allows. Returns whether more is left. */
+  work(): boolean;
 }
 
 export class Turns {
-  /** Units of work left in this turn. May be carried over from turns that did little. */
+  readonly #clock: Pick<Clock, "now">;
+  /** Units of work left in this turn, and in the visit to a connection. */
   #left = MAX_WORK_PER_TURN;
+  #visitLeft = 0;
+  /** When the turn began, as far as it is known, and the units until the clock is read again. */
+  #began = 0;
+  #untilLook = WORK_BETWEEN_LOOKS;
   #endScheduled = false;
   /** A connection was accepted in this turn, and how many turns in a row have only accepted. */
   #accepted = false;
@@ -20,11 +34,22 @@ export class Turns {
   #line: Waiting[] = [];
   /** New connections, which go before the line: a probe opens one each time, and it must not wait behind a flood. */
   #newcomers: Waiting[] = [];
+  #readAhead = 0;
+  /** Milliseconds for which the work of this visit had waited; units of work, and the sum of their waits. */
+  #waited = 0;
+  #units = 0;
+  #waits = 0;
 
-  /** Units of work that a connection may do now; 0: it must wait in line. */
-  get allowance(): number {
-    if (this.#accepted || this.#someWait) return 0;
-    return Math.max(0, Math.min(this.#left, MAX_WORK_PER_VISIT));
+  constructor(clock: Pick<Clock, "now">) {
+    this.#clock = clock;
+  }
+
+  /** Begins a visit to a connection from which bytes were read. Returns false if it has to wait in line. */
+  enter(): boolean {
+    if (this.#accepted || this.#left <= 0 || this.#someWait) return false;
+    this.#visitLeft = MAX_WORK_PER_VISIT;
+    this.#waited = 0;
+    return true;
   }
 
   /** No connection is being accepted, and none waits in line. */
@@ -32,17 +57,50 @@ export class Turns {
     return !this.#accepted && !this.#someWait;
   }
 
-  /** Counts work that was done. One unit is about what a frame of HTTP/2 costs. */
-  spend(units: number): void {
+  /** Counts work that was done. One unit is about what a frame of HTTP/2 costs. Returns whether the visit may go on. */
+  spend(units: number): boolean {
     this.#left -= units;
-    // Turns that do little need not be told apart: that would cost a look at the queue of the system for each.
-    if (this.#left < MAX_WORK_PER_TURN / 2) this.#scheduleEnd();
+    this.#visitLeft -= units;
+    this.#untilLook -= units;
+    this.#units += units;
+    this.#waits += units * this.#waited;
+    if (this.#untilLook <= 0) this.#look();
+    return this.goesOn;
+  }
+
+  /** The visit may go on. */
+  get goesOn(): boolean {
+    return this.#left > 0 && this.#visitLeft > 0;
   }
 
   /** Lets a connection go on when it is its turn. It must not wait already. `isNew`: it has not been served yet. */
   wait(waiting: Waiting, isNew = false): void {
     (isNew ? this.#newcomers : this.#line).push(waiting);
     this.#scheduleEnd();
+  }
+
+  /** The time, for `waitedSince`. */
+  now(): number {
+    return this.#clock.now();
+  }
+
+  /** The work that follows in this visit has waited since this time. */
+  waitedSince(time: number): void {
+    this.#waited = this.#clock.now() - time;
+  }
+
+  /** The mean time that the work since the last call had waited in line, ms; 0 without any. */
+  takeWait(): number {
+    const mean = this.#units > 0 ? this.#waits / this.#units : 0;
+    this.#units = 0;
+    this.#waits = 0;
+    return mean;
+  }
+
+  /** Counts bytes that are held until they can be handled; negative: no longer. Returns whether more may be read. */
+  hold(bytes: number): boolean {
+    this.#readAhead += bytes;
+    return this.#readAhead < MAX_READ_AHEAD_TOTAL;
   }
 
   /** A connection was accepted: there may be more. */
@@ -53,6 +111,17 @@ export class Turns {
 
   get #someWait(): boolean {
     return this.#line.length > 0 || this.#newcomers.length > 0;
+  }
+
+  /** Ends a turn that has taken its time. */
+  #look(): void {
+    this.#untilLook = WORK_BETWEEN_LOOKS;
+    const now = this.#clock.now();
+    // Turns that do little are not told apart: that would cost a look at the queue of the system for each.
+    if (!this.#endScheduled) {
+      this.#began = now;
+      this.#scheduleEnd();
+    } else if (now - this.#began >= MAX_TURN_MS) this.#left = 0;
   }
 
   #scheduleEnd(): void {
@@ -72,6 +141,10 @@ export class Turns {
       return;
     }
     this.#acceptsInARow = 0;
+    if (!this.#someWait) return;
+    this.#began = this.#clock.now();
+    // Scheduled first: it tells `#look` that the time is known at which the turn began.
+    this.#scheduleEnd();
     this.#workInLine();
   }
 
@@ -81,8 +154,9 @@ export class Turns {
     let visits = line.length + this.#newcomers.length;
     for (; visits > 0 && this.#left > 0; visits--) {
       const next = this.#newcomers.shift() ?? line.shift();
-      if (next?.work(Math.min(this.#left, MAX_WORK_PER_VISIT)) === true) line.push(next);
+      this.#visitLeft = MAX_WORK_PER_VISIT;
+      this.#waited = 0;
+      if (next?.work() === true) line.push(next);
     }
-    if (this.#someWait) this.#scheduleEnd();
   }
 }

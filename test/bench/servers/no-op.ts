@@ -17,12 +17,14 @@ await serve(address, Number(size));
 
 /** Sluice's port with its own transport, and a handler that returns constant bytes. */
 async function serveOwn(target: string, bytes: number): Promise<void> {
-  const [{ openPort }, { NO_GUARD }, { realClock }] = await Promise.all([
+  const [{ openPort }, { Turns }, { NO_GUARD }, { realClock }] = await Promise.all([
     import("#serve/port.ts"),
+    import("#serve/transport/turns.ts"),
     import("#serve/administration.ts"),
     import("#host/life/clock.ts"),
   ]);
   const reply = Buffer.alloc(bytes, 1);
+  const clock = realClock();
   await openPort({
     services: [
       {
@@ -32,7 +34,8 @@ async function serveOwn(target: string, bytes: number): Promise<void> {
     ],
     routes: [],
     guard: NO_GUARD,
-    clock: realClock(),
+    turns: new Turns(clock),
+    clock,
     log: silentLog(),
     settings: {
       listener: { addr: target, network: "tcp", keep_alive: 180_000 },

@@ -1,14 +1,15 @@
-// An event loop in virtual time: checks arrive, each turn handles the ones that are ready, and alarms ring between turns.
+// An event loop in virtual time: checks arrive, each turn reads them and handles those that have waited longest for a
+// bounded time, and alarms ring between turns.
 
 import { seededChance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { OverloadGuard, type OverloadLimits } from "#flow/overload/guard.ts";
 import { priorityClass } from "#flow/overload/priorities.ts";
 
-/** Most checks that one turn handles. */
-const PER_TURN = 512;
-/** Milliseconds that a check takes which is shed. */
-const COST_OF_SHED = 0.02;
+/** Milliseconds after which a turn ends. */
+const TURN_MS = 10;
+/** Milliseconds that a check takes beside its judgement. */
+export const REST = 0.02;
 
 interface Alarm {
   readonly at: number;
@@ -18,7 +19,7 @@ interface Alarm {
 export interface Load {
   /** Checks per second. */
   readonly rate: number;
-  /** Milliseconds that judging one of them takes. */
+  /** Milliseconds that judging one of them takes, beside the rest. */
   readonly cost: number;
   /** Milliseconds that the load lasts. */
   readonly lasts: number;
@@ -30,6 +31,8 @@ export interface Load {
 export interface Outcome {
   judged: number;
   shed: number;
+  /** Milliseconds for which each had waited, in their order. */
+  readonly waits: number[];
 }
 
 export class VirtualLoop implements Clock {
@@ -40,7 +43,9 @@ export class VirtualLoop implements Clock {
   longestQueue = 0;
   #now = 1_000;
   #idle = 0;
-  #computed = 0;
+  /** Checks that were handled since the guard asked for their waits, and the sum of these, ms. */
+  #handled = 0;
+  #waits = 0;
   /** How long it takes to compute for a millisecond: more than one where others use the machine. */
   slowness = 1;
   #alarms: Alarm[] = [];
@@ -52,7 +57,7 @@ export class VirtualLoop implements Clock {
         clock: this,
         chance: seededChance(1),
         idle: () => this.#idle,
-        computed: () => this.#computed,
+        waited: () => this.#takeWait(),
         changed: (shedding) => this.changes.push(shedding),
       },
     );
@@ -89,8 +94,14 @@ export class VirtualLoop implements Clock {
   }
 
   #compute(ms: number): void {
-    this.#computed += ms;
     this.#now += ms * this.slowness;
+  }
+
+  #takeWait(): number {
+    const mean = this.#handled > 0 ? this.#waits / this.#handled : 0;
+    this.#handled = 0;
+    this.#waits = 0;
+    return mean;
   }
 
   /** Turns until the load and its backlog are done. `during` is called in each turn, for what disturbs the loop. */
@@ -102,16 +113,21 @@ export class VirtualLoop implements Clock {
     const total = Math.floor(load.lasts / gap);
     const arrivesAt = (index: number) => began + index * gap;
     let next = 0;
-    let ready = 0;
+    const read: number[] = [];
     while (next < total) {
       this.#ringDue();
-      while (ready < total && arrivesAt(ready) <= this.#now) ready++;
-      this.longestQueue = Math.max(this.longestQueue, ready - next);
-      const last = Math.min(ready, next + PER_TURN);
-      for (; next < last; next++) this.#handle(load, next, outcomes);
+      const turnBegan = this.#now;
+      while (read.length < total && arrivesAt(read.length) <= turnBegan) read.push(turnBegan);
+      this.longestQueue = Math.max(this.longestQueue, read.length - next);
+      for (; next < read.length && this.#now - turnBegan < TURN_MS; next++) {
+        const wait = this.#now - (read[next] ?? 0);
+        this.#waits += wait;
+        this.#handled++;
+        this.#handle(load, next, outcomes, wait);
+      }
       during?.(this.#now);
       this.shares.push({ at: this.#now, share: this.guard.share });
-      if (next === ready && next < total) this.#wait(Math.min(end, arrivesAt(next)));
+      if (next === read.length && next < total) this.#wait(Math.min(end, arrivesAt(next)));
     }
     return outcomes;
   }
@@ -125,16 +141,27 @@ export class VirtualLoop implements Clock {
     }
   }
 
-  #handle({ cost, priority = () => 1 }: Load, index: number, outcomes: Map<number, Outcome>): void {
+  #handle(
+    { cost, priority = () => 1 }: Load,
+    index: number,
+    outcomes: Map<number, Outcome>,
+    wait: number,
+  ): void {
     const { guard } = this;
     const importance = priority(index);
-    const outcome = outcomes.get(importance) ?? { judged: 0, shed: 0 };
+    const outcome = outcomes.get(importance) ?? { judged: 0, shed: 0, waits: [] };
     outcomes.set(importance, outcome);
-    const attends = this.#now >= guard.until && guard.attend(this.#now);
-    const cause = attends ? guard.sheds(priorityClass(importance), this.#now) : undefined;
-    if (cause === undefined) outcome.judged++;
-    else outcome.shed++;
-    this.#compute(cause === undefined ? cost : COST_OF_SHED);
+    outcome.waits.push(wait);
+    const decides = this.#now >= guard.until && guard.attend(this.#now);
+    const cause = decides ? guard.sheds(priorityClass(importance), this.#now) : undefined;
+    this.#compute(REST);
+    if (cause !== undefined) {
+      outcome.shed++;
+      return;
+    }
+    outcome.judged++;
+    this.#compute(cost);
+    if (decides) guard.judged(cost * this.slowness);
   }
 
   /** Waits until something happens, at `until` at the latest. */

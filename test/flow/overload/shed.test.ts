@@ -87,7 +87,7 @@ function agent(
     clock,
     chance,
     idle: () => clock.now(),
-    computed: () => 0,
+    waited: () => 0,
   });
   const book = new Rulebook("default", world);
   const rules = new Map<string, Rule>();

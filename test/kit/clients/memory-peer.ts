@@ -79,8 +79,11 @@ export interface ReceivedFrame {
 export class MemoryPeer {
   readonly frames: ReceivedFrame[] = [];
   readonly socket: PacedSocket;
+  readonly #turns: Turns;
 
-  constructor() {
+  /** `turns` are those of the server. */
+  constructor(turns: Turns) {
+    this.#turns = turns;
     const cutter = new FrameSplitter((type, flags, stream, payload) => {
       this.frames.push({ type, flags, stream, payload: Buffer.from(payload) });
     }, MAX_FRAME);
@@ -98,10 +101,8 @@ export class MemoryPeer {
   async send(...bytes: readonly Uint8Array[]): Promise<void> {
     if (!this.socket.destroyed) this.socket.push(Buffer.concat(bytes));
     await turns();
-    // The server handles a bounded number of frames in each turn, and reads no more meanwhile.
-    const { socket } = this;
-    const busy = () => socket.isPaused() && !socket.writableNeedDrain && !socket.writableEnded;
-    while (!socket.destroyed && busy()) await turn();
+    // The server handles a bounded number of frames in each turn.
+    while (!this.#turns.idle) await turn();
   }
 }
 
@@ -131,8 +132,9 @@ export function memoryServer(
     http: { idle_timeout: idle },
   });
   const { handle: answer } = grpcRequestHandler(services, grpc, { clock, log, meter });
+  const turns = new Turns(clock);
   const transport = h2Transport({
-    turns: new Turns(),
+    turns,
     handleRequest: answer,
     grpc,
     http,
@@ -143,11 +145,11 @@ export function memoryServer(
   });
   /** A peer that has sent its connection preface. */
   const connect = async (initialFrames: Uint8Array = settings()): Promise<MemoryPeer> => {
-    const peer = new MemoryPeer();
+    const peer = new MemoryPeer(turns);
     // The memory socket has every member that the transport uses.
     transport.accept(peer.socket as unknown as Socket);
     await peer.send(PREFACE, initialFrames);
     return peer;
   };
-  return { clock, log, faults, transport, connect, http };
+  return { clock, log, faults, transport, turns, connect, http };
 }

@@ -70,7 +70,7 @@ export interface Answers {
   shed: number;
   /** Accepted checks among those that were shed. */
   passed: number;
-  /** Milliseconds from the moment at which each was due to its answer. */
+  /** Milliseconds from the moment at which each was sent to its answer. */
   readonly latencies: number[];
   /** Those that were shed, in the order of the answers. */
   readonly order: boolean[];
@@ -78,6 +78,8 @@ export interface Answers {
 
 export interface LoadResult {
   readonly sent: number;
+  /** Milliseconds by which checks were sent later than they were due, the least first. */
+  readonly late: readonly number[];
   readonly failed: readonly string[];
   readonly answers: ReadonlyMap<string, Answers>;
 }
@@ -123,7 +125,7 @@ export class OverloadCaller {
     const began = performance.now();
     const result = newResult();
     const loop = async () => {
-      while (result.sent < checks) await this.#check(result.sent++, performance.now(), result);
+      while (result.sent < checks) await this.#check(result.sent++, result);
     };
     await Promise.all(Array.from({ length: callers }, loop));
     return (checks / (performance.now() - began)) * 1_000;
@@ -139,16 +141,18 @@ export class OverloadCaller {
       if (done(result, passed)) break;
       const due = Math.floor((passed / 1_000) * rate);
       for (; result.sent < due; result.sent++) {
-        const at = began + (result.sent / rate) * 1_000;
-        all.push(this.#check(result.sent, at, result));
+        result.late.push(passed - (result.sent / rate) * 1_000);
+        all.push(this.#check(result.sent, result));
       }
       await new Promise((resolve) => setTimeout(resolve, 2));
     }
     await Promise.all(all);
+    result.late.sort((a, b) => a - b);
     return result;
   }
 
-  #check(index: number, due: number, result: MutableResult): Promise<void> {
+  #check(index: number, result: MutableResult): Promise<void> {
+    const sent = performance.now();
     const session = this.#sessions[index % this.#sessions.length];
     const stream = session?.request({
       ":method": "POST",
@@ -171,7 +175,7 @@ export class OverloadCaller {
       });
       stream.on("error", (error: Error) => result.failed.push(error.message));
       stream.on("close", () => {
-        if (status === 200) count(result, index, due, cause !== undefined, text);
+        if (status === 200) count(result, index, sent, cause !== undefined, text);
         else result.failed.push(`status ${status}`);
         resolve();
       });
@@ -182,25 +186,26 @@ export class OverloadCaller {
 
 interface MutableResult {
   sent: number;
+  readonly late: number[];
   readonly failed: string[];
   readonly answers: Map<string, Answers>;
 }
 
 function newResult(): MutableResult {
-  return { sent: 0, failed: [], answers: new Map() };
+  return { sent: 0, late: [], failed: [], answers: new Map() };
 }
 
 function count(
   { answers }: MutableResult,
   index: number,
-  due: number,
+  sent: number,
   shed: boolean,
   text: string,
 ): void {
   const key = `${modeOf(index)} ${tierOf(index)}`;
   const own = answers.get(key) ?? { judged: 0, shed: 0, passed: 0, latencies: [], order: [] };
   answers.set(key, own);
-  own.latencies.push(performance.now() - due);
+  own.latencies.push(performance.now() - sent);
   own.order.push(shed);
   if (!shed) own.judged++;
   else {

@@ -73,8 +73,9 @@ export class Harness {
       this.running += by;
     });
     const calls = grpcRequestHandler(services ?? [fuzzed], grpc, environment);
+    const turns = new Turns(clock);
     this.#http = httpTransport({
-      turns: new Turns(),
+      turns,
       routes: ROUTES,
       settings: http,
       ...environment,
@@ -82,7 +83,7 @@ export class Harness {
     const answer: RequestHandler = (stream, head, last) =>
       (calls.accepts(head) ? calls.handle : this.#http.handleRequest)(stream, head, last);
     this.#transport = h2Transport({
-      turns: new Turns(),
+      turns,
       handleRequest: answer,
       grpc,
       http,

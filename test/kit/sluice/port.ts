@@ -9,6 +9,7 @@ import { realClock as hostClock } from "#host/life/clock.ts";
 import { NO_GUARD } from "#serve/administration.ts";
 import { openPort, type Port, type PortOptions } from "#serve/port.ts";
 import type { PortSettings } from "#serve/settings.ts";
+import { Turns } from "#serve/transport/turns.ts";
 import { type MemoryLog, memoryLog } from "./log.ts";
 
 export const realClock: Clock = hostClock();
@@ -89,6 +90,7 @@ export async function testPort(
     services: [],
     routes: [],
     guard: NO_GUARD,
+    turns: new Turns(realClock),
     clock: realClock,
     log,
     ...options,

@@ -44,9 +44,10 @@ for (const { name } of VERSIONS) {
     other.write("GET /quick HTTP/1.1\r\nhost: x\r\n\r\n");
     await until("all", () => counted.length === many + 2);
     const count = (code: number) => counted.filter(({ status }) => status === code).length;
-    // One more for each turn over which the burst is spread: the place of the one that runs is free again.
     assert.equal(count(200) + count(503), many + 2);
-    assert.ok(count(200) >= 102 && count(200) <= 105, `${count(200)} were answered`);
+    // One more for each turn over which the burst is spread, because the place of the one that runs is free again. How
+    // many turns that are depends on the machine.
+    assert.ok(count(200) >= 102 && count(200) < many / 2, `${count(200)} were answered`);
     assert.ok(before > 0 && before < 50, `answered after ${before} of ${begun} costly requests`);
   });
 }

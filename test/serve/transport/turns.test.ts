@@ -3,59 +3,129 @@ import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import {
   MAX_ACCEPTS_IN_A_ROW,
+  MAX_READ_AHEAD_TOTAL,
+  MAX_TURN_MS,
   MAX_WORK_PER_TURN,
   MAX_WORK_PER_VISIT,
+  WORK_BETWEEN_LOOKS,
 } from "#serve/transport/limits.ts";
 import { Turns } from "#serve/transport/turns.ts";
+import { fakeClock } from "../../kit/clock.ts";
 
-/** A connection with this much work, which notes what it did in each visit. */
-function connection(turns: Turns, units: number) {
+/** A connection with this much work, done unit by unit, which notes what it did in each visit. */
+function connection(turns: Turns, units: number, each: () => void = () => undefined) {
   const visits: number[] = [];
   let left = units;
   return {
     visits,
-    work(most: number): boolean {
-      const done = Math.min(left, most);
+    work(): boolean {
+      let done = 0;
+      for (let goesOn = true; goesOn && left > 0; left--) {
+        each();
+        done++;
+        goesOn = turns.spend(1);
+      }
       visits.push(done);
-      left -= done;
-      turns.spend(done);
       return left > 0;
     },
   };
 }
 
+/** Turns of which this one is used up. */
+function full(clock = fakeClock()): Turns {
+  const turns = new Turns(clock);
+  turns.spend(MAX_WORK_PER_TURN);
+  return turns;
+}
+
 test("a turn handles a bounded amount, whichever connections it comes from", async () => {
-  const turns = new Turns();
+  const turns = new Turns(fakeClock());
   for (let left = MAX_WORK_PER_TURN; left > 0; left -= MAX_WORK_PER_VISIT) {
-    assert.equal(turns.allowance, MAX_WORK_PER_VISIT);
-    turns.spend(MAX_WORK_PER_VISIT);
+    assert.equal(turns.enter(), true);
+    assert.equal(turns.spend(MAX_WORK_PER_VISIT - 1), true);
+    assert.equal(turns.spend(1), false, "the visit is over");
   }
-  assert.equal(turns.allowance, 0, "the turn is over");
+  assert.equal(turns.enter(), false, "the turn is over");
   await turn();
-  assert.equal(turns.allowance, MAX_WORK_PER_VISIT, "the next turn begins");
+  assert.equal(turns.enter(), true, "the next turn begins");
 });
 
 test("connections in line take turns, in order, and nobody overtakes them", async () => {
-  const turns = new Turns();
-  turns.spend(MAX_WORK_PER_TURN);
+  const turns = full();
   const many = Array.from({ length: 6 }, () => connection(turns, 2 * MAX_WORK_PER_VISIT));
   for (const each of many) turns.wait(each);
   const visited = () => many.map(({ visits }) => visits.length);
   await turn();
   assert.deepEqual(visited(), [1, 1, 1, 1, 0, 0]);
-  assert.equal(turns.allowance, 0, "others wait behind them");
+  assert.equal(turns.enter(), false, "others wait behind them");
   await turn();
   assert.deepEqual(visited(), [2, 2, 1, 1, 1, 1]);
   await turn();
   assert.deepEqual(visited(), [2, 2, 2, 2, 2, 2]);
   await turn();
-  assert.equal(turns.allowance, MAX_WORK_PER_VISIT);
+  assert.equal(turns.enter(), true);
+});
+
+test("a turn ends in time where a unit of work takes long", async () => {
+  const clock = fakeClock();
+  const turns = full(clock);
+  const [first, second] = [0, 1].map(() => connection(turns, 1_000, () => clock.advance(1)));
+  assert.ok(first && second);
+  turns.wait(first);
+  turns.wait(second);
+  await turn();
+  const [done = 0] = first.visits;
+  assert.ok(done >= MAX_TURN_MS && done < MAX_TURN_MS + WORK_BETWEEN_LOOKS, `${done} ms`);
+  assert.deepEqual(second.visits, []);
+  await turn();
+  assert.equal(second.visits.length, 1);
+});
+
+test("a turn without a line ends in time as well", async () => {
+  const clock = fakeClock();
+  const turns = new Turns(clock);
+  let done = 0;
+  // What arrives in one turn, each from another connection.
+  for (; done < 1_000 && turns.enter(); done++) {
+    clock.advance(1);
+    turns.spend(1);
+  }
+  assert.ok(done <= MAX_TURN_MS + 2 * WORK_BETWEEN_LOOKS, `${done} ms`);
+  await turn();
+  assert.equal(turns.enter(), true);
+});
+
+test("the mean wait counts each unit of work that was handled, and what did not wait", async () => {
+  const clock = fakeClock();
+  const turns = full(clock);
+  assert.equal(turns.takeWait(), 0);
+  const readAt = turns.now();
+  turns.wait({
+    work() {
+      turns.waitedSince(readAt);
+      turns.spend(30);
+      return false;
+    },
+  });
+  clock.advance(40);
+  await turn();
+  assert.ok(turns.enter());
+  turns.spend(10);
+  assert.equal(turns.takeWait(), 30);
+  assert.equal(turns.takeWait(), 0, "nothing was handled since");
+});
+
+test("what connections read ahead is bounded for all of them together", () => {
+  const turns = new Turns(fakeClock());
+  assert.equal(turns.hold(MAX_READ_AHEAD_TOTAL - 1), true);
+  assert.equal(turns.hold(1), false);
+  assert.equal(turns.hold(-1), true);
 });
 
 test("while connections come in, turns only accept; but not for ever", async () => {
-  const turns = new Turns();
+  const turns = new Turns(fakeClock());
   turns.accepted();
-  assert.equal(turns.allowance, 0);
+  assert.equal(turns.enter(), false);
   const waiting = connection(turns, 1);
   turns.wait(waiting);
   for (let row = 1; row < MAX_ACCEPTS_IN_A_ROW; row++) {
@@ -70,7 +140,7 @@ test("while connections come in, turns only accept; but not for ever", async () 
 });
 
 test("after the last connection has come in, work goes on with the next turn", async () => {
-  const turns = new Turns();
+  const turns = new Turns(fakeClock());
   turns.accepted();
   const waiting = connection(turns, 1);
   turns.wait(waiting);
@@ -81,8 +151,7 @@ test("after the last connection has come in, work goes on with the next turn", a
 });
 
 test("a new connection goes before those that wait in line", async () => {
-  const turns = new Turns();
-  turns.spend(MAX_WORK_PER_TURN);
+  const turns = full();
   const many = Array.from({ length: 8 }, () => connection(turns, MAX_WORK_PER_VISIT));
   for (const each of many) turns.wait(each);
   const newcomer = connection(turns, 1);

@@ -5,7 +5,11 @@ import type { Duplex } from "node:stream";
 import type { Held } from "#base/handler.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import type { Http2Fault } from "#base/server-meter.ts";
-import { MAX_BUFFERED_PER_CONNECTION, MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
+import {
+  MAX_BUFFERED_PER_CONNECTION,
+  MAX_CONCURRENT_CALLS,
+  WORK_BETWEEN_LOOKS,
+} from "../../transport/limits.ts";
 import { UnconfirmedReplies } from "../../transport/unconfirmed-replies.ts";
 import type { RequestHandler, RequestHead } from "../exchange.ts";
 import { ConnectionError } from "../frames/connection-error.ts";
@@ -133,19 +137,25 @@ export class Connection implements ReceiveContext {
   }
 
   /**
-   * Handles bytes that were read, from offset `from` on and at most so many frames. All replies that are ready at once
-   * leave in one write at the end. Returns the offset of the first byte that was not handled.
+   * Handles bytes that were read, from offset `from` on, until `spend`, which is told of every few frames, returns false.
+   * All replies that are ready at once leave in one write at the end. Returns the offset of the first byte that was not
+   * handled.
    */
-  read(chunk: Buffer, from: number, most: number): number {
-    if (this.#state === "closed") return chunk.length;
+  read(chunk: Buffer, from: number, spend: (frames: number) => boolean): number {
+    if (!this.open) return chunk.length;
     this.lastReadSweep = this.sweep;
     this.#reading = true;
-    let at = chunk.length;
+    let at = from;
     try {
-      at = this.#reader.read(chunk, from, most);
+      for (let goesOn = true; goesOn && at < chunk.length; ) {
+        const before = this.#reader.frames;
+        at = this.#reader.read(chunk, at, WORK_BETWEEN_LOOKS);
+        goesOn = spend(this.#reader.frames - before);
+      }
       this.#receiver.endRead();
     } catch (thrown) {
       this.#terminate(thrown);
+      at = chunk.length;
     }
     this.#reading = false;
     // A connection that has used up its turn goes on after the others.

@@ -1,61 +1,109 @@
 // Hands the bytes that a socket has read to its connection, as many in each turn of the event loop as the connection
-// may handle. Until the rest is handled, nothing more is read.
+// may handle. What has to wait is read all the same, within limits: its age shows whether the process keeps up, which
+// that of bytes in the system's buffers would not.
 
 import type { Socket } from "node:net";
-import { FRAMES_OF_NEW_CONNECTION } from "../../transport/limits.ts";
+import {
+  FRAMES_OF_NEW_CONNECTION,
+  MAX_READ_AHEAD,
+  READ_AHEAD_PER_CHUNK,
+} from "../../transport/limits.ts";
 import type { Turns, Waiting } from "../../transport/turns.ts";
 import type { Connection } from "./connection.ts";
+
+/** Bytes that wait, and the time since when. */
+interface Held {
+  readonly chunk: Buffer;
+  readonly since: number;
+}
 
 export class PacedReader implements Waiting {
   readonly #socket: Socket;
   readonly #connection: Connection;
   readonly #turns: Turns;
-  /** Bytes that were read and, from `#at` on, not handled. While there are some, the connection waits in line. */
-  #rest: Buffer | undefined;
+  readonly #spend: (frames: number) => boolean;
+  /** What was read and is not handled. While there is something, the connection waits in line. */
+  #held: Held[] = [];
+  /** Bytes of the first chunk that were handled. */
   #at = 0;
+  #bytes = 0;
+  /** The peer has closed its half behind what is held. */
+  #ended = false;
 
   constructor(socket: Socket, connection: Connection, turns: Turns) {
     this.#socket = socket;
     this.#connection = connection;
     this.#turns = turns;
+    this.#spend = (frames) => turns.spend(frames);
+    socket.on("data", (chunk: Buffer) => this.#receive(chunk));
+    socket.on("end", () => this.#end());
+    socket.once("close", () => this.#forget());
   }
 
-  receive(chunk: Buffer): void {
-    const most = this.#turns.allowance;
-    const at = most === 0 ? 0 : this.#read(chunk, 0, most);
-    if (at < chunk.length) {
-      this.#rest = chunk;
-      this.#at = at;
-      this.#connection.awaitsTurn = true;
-      this.#turns.wait(this, this.#connection.framesRead < FRAMES_OF_NEW_CONNECTION);
-      this.#socket.pause();
+  work(): boolean {
+    for (let held = this.#held[0]; held !== undefined; held = this.#held[0]) {
+      const { chunk, since } = held;
+      this.#turns.waitedSince(since);
+      const at = this.#connection.read(chunk, this.#at, this.#spend);
+      if (at < chunk.length) {
+        this.#at = at;
+        return true;
+      }
+      this.#at = 0;
+      this.#held.shift();
+      this.#count(-chunk.length - READ_AHEAD_PER_CHUNK);
+      if (this.#held.length > 0 && !this.#turns.goesOn) {
+        this.resume();
+        return true;
+      }
     }
-    // Do not read from a peer that does not read our replies.
-    else if (this.#socket.writableNeedDrain) this.#socket.pause();
-  }
-
-  work(most: number): boolean {
-    const rest = this.#rest;
-    if (rest === undefined) return false;
-    this.#at = this.#read(rest, this.#at, most);
-    if (this.#at < rest.length) return true;
-    this.#rest = undefined;
     this.#connection.awaitsTurn = false;
     this.resume();
+    if (this.#ended) this.#socket.end();
     return false;
   }
 
-  /** Reads on unless something still has to be handled, or the peer has to read first. */
+  /** Reads on unless much waits already, or the peer has to read first. */
   resume(): void {
-    if (this.#rest === undefined && !this.#socket.writableNeedDrain) this.#socket.resume();
+    const socket = this.#socket;
+    if (!socket.isPaused() || socket.writableNeedDrain || !this.#connection.open) return;
+    if (this.#bytes <= MAX_READ_AHEAD / 2) socket.resume();
   }
 
-  /** Returns the offset of the first byte that was not handled. */
-  #read(chunk: Buffer, from: number, most: number): number {
-    const connection = this.#connection;
-    const before = connection.framesRead;
-    const at = connection.read(chunk, from, most);
-    this.#turns.spend(connection.framesRead - before);
-    return at;
+  #receive(chunk: Buffer): void {
+    if (this.#held.length === 0) {
+      const at = this.#turns.enter() ? this.#connection.read(chunk, 0, this.#spend) : 0;
+      if (at < chunk.length) {
+        this.#at = at;
+        this.#connection.awaitsTurn = true;
+        this.#turns.wait(this, this.#connection.framesRead < FRAMES_OF_NEW_CONNECTION);
+        this.#hold(chunk);
+      }
+    } else this.#hold(chunk);
+    // Do not read from a peer that does not read our replies.
+    if (this.#socket.writableNeedDrain) this.#socket.pause();
+  }
+
+  #hold(chunk: Buffer): void {
+    this.#held.push({ chunk, since: this.#turns.now() });
+    const roomForAll = this.#count(chunk.length + READ_AHEAD_PER_CHUNK);
+    if (!roomForAll || this.#bytes >= MAX_READ_AHEAD) this.#socket.pause();
+  }
+
+  /** Returns whether all connections together may read more. */
+  #count(bytes: number): boolean {
+    this.#bytes += bytes;
+    return this.#turns.hold(bytes);
+  }
+
+  #end(): void {
+    if (this.#held.length === 0) this.#socket.end();
+    else this.#ended = true;
+  }
+
+  /** Nobody waits for the answers any more. */
+  #forget(): void {
+    this.#held = [];
+    this.#count(-this.#bytes);
   }
 }

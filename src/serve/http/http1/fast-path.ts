@@ -59,6 +59,7 @@ class FastConnection implements Waiting {
   #rest: Buffer | undefined;
   /** Bytes that were read before it was this connection's turn. */
   #unhandled: Buffer | undefined;
+  #unhandledSince = 0;
   /** Nothing has been handled yet. */
   #isNew = true;
   /** The caller has closed its half. */
@@ -135,13 +136,16 @@ class FastConnection implements Waiting {
 
   #receive(chunk: Buffer): void {
     const { turns } = this.fastPath.context;
-    if (this.#unhandled === undefined && turns.allowance > 0) {
+    if (this.#unhandled === undefined && turns.enter()) {
       turns.spend(WORK_OF_JSON_REQUEST);
       this.#handle(chunk);
       return;
     }
     // A paused socket may have one more read in hand.
-    if (this.#unhandled === undefined) turns.wait(this, this.#isNew);
+    if (this.#unhandled === undefined) {
+      this.#unhandledSince = turns.now();
+      turns.wait(this, this.#isNew);
+    }
     this.#unhandled =
       this.#unhandled === undefined ? chunk : Buffer.concat([this.#unhandled, chunk]);
     this.socket.pause();
@@ -151,7 +155,9 @@ class FastConnection implements Waiting {
     const chunk = this.#unhandled;
     this.#unhandled = undefined;
     if (chunk === undefined || this.socket.destroyed) return false;
-    this.fastPath.context.turns.spend(WORK_OF_JSON_REQUEST);
+    const { turns } = this.fastPath.context;
+    turns.waitedSince(this.#unhandledSince);
+    turns.spend(WORK_OF_JSON_REQUEST);
     this.socket.resume();
     this.#handle(chunk);
     if (this.#ended && !this.#handedOver) this.#end();

@@ -21,6 +21,7 @@ export class PacedParser implements Waiting {
   /** Bytes that were read before it was this connection's turn. While there are some, it waits in line. */
   #held: Buffer | undefined;
   #inLine = false;
+  #heldSince = 0;
   /** The caller has closed its half behind bytes that are held. */
   #ended = false;
 
@@ -37,6 +38,7 @@ export class PacedParser implements Waiting {
 
   work(): boolean {
     this.#inLine = false;
+    this.#turns.waitedSince(this.#heldSince);
     // Before its bytes are parsed: Node's server may pause it again.
     this.#socket.resume();
     this.#parseHeld();
@@ -44,7 +46,7 @@ export class PacedParser implements Waiting {
   }
 
   #receive(chunk: Buffer): void {
-    if (this.#held === undefined && this.#turns.allowance > 0) {
+    if (this.#held === undefined && this.#turns.enter()) {
       this.#node.parse(chunk);
       return;
     }
@@ -56,6 +58,7 @@ export class PacedParser implements Waiting {
     this.#socket.pause();
     if (this.#inLine) return;
     this.#inLine = true;
+    this.#heldSince = this.#turns.now();
     this.#turns.wait(this);
   }
 

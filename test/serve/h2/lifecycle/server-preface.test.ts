@@ -15,7 +15,7 @@ import { portSettings } from "../../../kit/sluice/port.ts";
 async function serverPreface(maxHeaderBytes: number): Promise<string> {
   const { http, grpc } = portSettings({ http: { max_header_bytes: maxHeaderBytes } });
   const transport = h2Transport({
-    turns: new Turns(),
+    turns: new Turns(fakeClock()),
     http,
     grpc,
     clock: fakeClock(),

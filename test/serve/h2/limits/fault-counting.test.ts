@@ -89,8 +89,9 @@ async function blockedReply(t: TestContext) {
   const { meter, faults } = memoryMeter();
   const { http, grpc } = portSettings();
   const streams: RequestStream[] = [];
+  const turnsOfPort = new Turns(fakeClock());
   const transport = h2Transport({
-    turns: new Turns(),
+    turns: turnsOfPort,
     http,
     grpc,
     meter,
@@ -104,7 +105,7 @@ async function blockedReply(t: TestContext) {
     },
   });
   t.after(() => transport.cut());
-  const peer = new MemoryPeer();
+  const peer = new MemoryPeer(turnsOfPort);
   t.after(() => peer.socket.destroy());
   transport.accept(peer.socket as unknown as Socket);
   await peer.send(PREFACE, NO_WINDOW, headers(1, packed, END_HEADERS | END_STREAM));

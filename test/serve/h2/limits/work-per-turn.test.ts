@@ -7,6 +7,8 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { GrpcService } from "#base/handler.ts";
 import {
   MAX_CONCURRENT_CALLS,
+  MAX_READ_AHEAD,
+  MAX_READ_AHEAD_TOTAL,
   MAX_WORK_PER_TURN,
   MAX_WORK_PER_VISIT,
 } from "#serve/transport/limits.ts";
@@ -19,6 +21,8 @@ const PATH = "/test.Turns/Count";
 const FRAMES_PER_CALL = 2;
 const PER_VISIT = MAX_WORK_PER_VISIT / FRAMES_PER_CALL;
 const PER_TURN = MAX_WORK_PER_TURN / FRAMES_PER_CALL;
+/** Bytes of a message that fits into a frame. */
+const BODY = 16_000;
 
 function counting() {
   const handled: string[] = [];
@@ -55,6 +59,53 @@ test("a connection does a bounded part of its work in each turn, and others go o
   assert.ok(handled.length <= PER_TURN + 2 * PER_VISIT, `after ${handled.length} others`);
   while (handled.length <= MAX_CONCURRENT_CALLS) await turn();
   assert.equal(many.socket.isPaused(), false, "it reads on");
+});
+
+test("a connection that waits is read ahead, up to a limit, and what is read at once has its age", async () => {
+  const { handled, service } = counting();
+  const { connect, clock, turns } = memoryServer([service]);
+  const many = await connect();
+  turns.takeWait();
+  // The line does not move while connections come in.
+  turns.accepted();
+  let sent = 0;
+  for (; sent < MAX_READ_AHEAD / BODY + 1 && !many.socket.isPaused(); sent++) {
+    many.socket.push(call(2 * sent + 1, PATH, Buffer.alloc(BODY)));
+    await new Promise((resolve) => process.nextTick(resolve));
+  }
+  assert.equal(many.socket.isPaused(), true);
+  assert.ok(sent > MAX_READ_AHEAD / BODY / 2, `${sent} calls`);
+  assert.deepEqual(handled, []);
+  clock.advance(70);
+  while (!turns.idle) await turn();
+  assert.equal(handled.length, sent);
+  assert.equal(turns.takeWait(), 70);
+  assert.equal(many.socket.isPaused(), false, "it reads on");
+});
+
+test("what a peer sent before it closed its half is handled, then the connection closes", async () => {
+  const { handled, service } = counting();
+  const { connect } = memoryServer([service]);
+  const peer = await connect();
+  peer.socket.push(calls(MAX_CONCURRENT_CALLS, "last"));
+  peer.socket.push(null);
+  await until("the server closes it", () => peer.socket.destroyed);
+  assert.equal(handled.length, MAX_CONCURRENT_CALLS);
+});
+
+test("what a peer sent is forgotten when its connection breaks", async () => {
+  const { handled, service } = counting();
+  const { connect, turns } = memoryServer([service]);
+  const peer = await connect();
+  turns.accepted();
+  peer.socket.push(calls(MAX_CONCURRENT_CALLS, "lost"));
+  await new Promise((resolve) => process.nextTick(resolve));
+  assert.equal(turns.hold(MAX_READ_AHEAD_TOTAL - 1), false, "it counts");
+  peer.socket.destroy();
+  await turn();
+  assert.equal(turns.hold(0), true, "it does not count any more");
+  while (!turns.idle) await turn();
+  assert.deepEqual(handled, []);
 });
 
 test("all connections that wait to be accepted are accepted before much else is handled", async (t) => {

@@ -129,7 +129,7 @@ function opened(routes: readonly Route[], clock: FakeClock = fakeClock()) {
   const { meter, http: counted } = memoryMeter();
   const log = memoryLog();
   const settings = portSettings({ http: { write_timeout: 1_000 } }).http;
-  const transport = httpTransport({ turns: new Turns(), routes, settings, clock, log, meter });
+  const transport = httpTransport({ turns: new Turns(clock), routes, settings, clock, log, meter });
   transport.cut();
   const ask = (over: Partial<RequestHead>, last: boolean, stream = new FakeStream()) => {
     const exchange = transport.handleRequest(stream, head(over), last);

@@ -1,0 +1,125 @@
+// The share of checks that an agent judges: cut while they wait for longer than the limit, raised while they do not. Both
+// by multiplication, which settles; see README.md.
+
+/** Work has to wait for longer than the limit for so long before anything is shed, ms. */
+const SUSTAINED_MS = 200;
+/** The same in the first seconds of a process, in which its code is not optimised yet, and how long they last. */
+const SUSTAINED_AT_FIRST_MS = 1_000;
+const FIRST_MS = 5_000;
+/** A loop that was idle for more than this share of the time is not overloaded. */
+const IDLE = 0.1;
+
+/** The cut of one measurement is this share times the wait in units of its limit, of which so many count. */
+const CUT = 0.05;
+const LARGEST = 4;
+/** The rise of one measurement while the wait is below half of its limit: slow unless the loop has time to spare. */
+const RISE = 0.02;
+const FAST_RISE = 0.1;
+const TIME_TO_SPARE = 0.3;
+
+/** So many are always judged, so that there is something to grow from. */
+const LEAST = 0.01;
+/**
+ * Judging gets at least this part of the time that all the rest takes (reading checks, answering them, work of others):
+ * to shed more would hardly make room.
+ */
+const LEAST_TIME = 0.5;
+/** The part of the sums of costs that is kept at each measurement. */
+const KEPT = 0.9;
+
+/** What happened since the measurement before, in ms. */
+export interface Measurement {
+  /** The time at its end, on `Clock.now()`. */
+  readonly now: number;
+  readonly lasted: number;
+  readonly idle: number;
+  /** Mean time that the work had waited. */
+  readonly waited: number;
+  /** Costs of checks; undefined where not all of them were seen. */
+  readonly checks: Checks | undefined;
+}
+
+export interface Checks {
+  readonly arrived: number;
+  readonly judged: number;
+  /** Time that judging took. */
+  readonly judging: number;
+}
+
+export class JudgedShare {
+  /** The share, above 0 and up to 1. */
+  value = 1;
+  /** The longest mean wait since the agent fell behind, ms; 0 while it keeps up. */
+  peak = 0;
+  readonly #maxDelay: number;
+  #began: number | undefined;
+  /** The begin of a time in which each measurement was above the limit. */
+  #slowSince: number | undefined;
+  /** The wait at the last measurement. */
+  #waitedBefore = 0;
+  /** Recent costs: ms of judging, and ms of everything else, with the checks that they belong to. */
+  #costs = { judging: 0, judged: 0, rest: 0, arrived: 0 };
+
+  /** `maxDelay` in ms. */
+  constructor(maxDelay: number) {
+    this.#maxDelay = maxDelay;
+  }
+
+  /** The agent keeps up, and did at the last measurement. */
+  get settled(): boolean {
+    return this.value === 1 && this.#slowSince === undefined;
+  }
+
+  measured({ now, lasted, idle, waited, checks }: Measurement): void {
+    this.#began ??= now;
+    const idleShare = lasted > 0 ? idle / lasted : 1;
+    const slow = waited > this.#maxDelay;
+    if (checks !== undefined) this.#learn(lasted - idle, checks);
+    if (slow) this.peak = Math.max(this.peak, waited);
+    if (this.value === 1) {
+      if (!slow || idleShare >= IDLE) {
+        this.#keepsUp();
+        return;
+      }
+      this.#slowSince ??= now - lasted;
+      const sustained = now - this.#began < FIRST_MS ? SUSTAINED_AT_FIRST_MS : SUSTAINED_MS;
+      if (now - this.#slowSince < sustained) return;
+    }
+    const grows = waited >= this.#waitedBefore;
+    this.#waitedBefore = waited;
+    if (slow && idleShare < TIME_TO_SPARE) {
+      // A backlog that shrinks needs no further cut, which would still be in force when it is gone.
+      if (!grows) return;
+      const cut = CUT * Math.min(LARGEST, waited / this.#maxDelay);
+      this.value = Math.max(this.#least(), this.value * (1 - cut));
+    } else if (waited < this.#maxDelay / 2 || idleShare >= TIME_TO_SPARE) {
+      const rise = idleShare >= TIME_TO_SPARE ? FAST_RISE : RISE;
+      this.value = Math.min(1, this.value * (1 + rise));
+      if (this.value === 1) this.#keepsUp();
+    }
+  }
+
+  #learn(busy: number, { arrived, judged, judging }: Checks): void {
+    const costs = this.#costs;
+    const rest = Math.max(0, busy - judging);
+    this.#costs = {
+      judging: KEPT * costs.judging + judging,
+      judged: KEPT * costs.judged + judged,
+      rest: KEPT * costs.rest + rest,
+      arrived: KEPT * costs.arrived + arrived,
+    };
+  }
+
+  #least(): number {
+    const { judging, judged, rest, arrived } = this.#costs;
+    if (judging === 0 || arrived === 0) return LEAST;
+    const least = (LEAST_TIME * (rest / arrived)) / (judging / judged);
+    // A mean that rises must not raise the share at a time when it is to be cut.
+    return Math.min(this.value, Math.max(LEAST, least));
+  }
+
+  #keepsUp(): void {
+    this.#slowSince = undefined;
+    this.peak = 0;
+  }
+}
