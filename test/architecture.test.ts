@@ -244,7 +244,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
   },
   sync: { shared: ["keys.ts"], parts: { publish: [], follow: [] } },
   serve: {
-    shared: ["settings.ts"],
+    shared: ["settings.ts", "turns.ts"],
     parts: {
       transport: [],
       standard: [],

@@ -16,7 +16,7 @@ import { watchEventLoop } from "#host/status/event-loop.ts";
 import { Health } from "#host/status/health.ts";
 import { version } from "#host/status/info.ts";
 import { watchMemory } from "#host/watchdog/watchdog.ts";
-import { Turns } from "#serve/port.ts";
+import { Turns } from "#serve/turns.ts";
 import type { OpenStore, Store } from "#store/store.ts";
 import { crashReporter } from "#telemetry/crash/reporter.ts";
 import { openLog } from "#telemetry/log/log.ts";

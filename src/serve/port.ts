@@ -29,9 +29,7 @@ import {
   type TlsTerminator,
 } from "./tls/terminator.ts";
 import type { Transport } from "./transport/transport.ts";
-import type { Turns } from "./transport/turns.ts";
-
-export { Turns } from "./transport/turns.ts";
+import type { Turns } from "./turns.ts";
 
 /**
  * Far more than a sidecar or a fleet's controller sees, and together with the other files that a process opens

@@ -13,7 +13,7 @@ import { promisify } from "node:util";
 import { Client, credentials, Metadata } from "@grpc/grpc-js";
 import { NO_GUARD } from "#serve/administration.ts";
 import { openPort } from "#serve/port.ts";
-import { Turns } from "#serve/transport/turns.ts";
+import { Turns } from "#serve/turns.ts";
 import { curl, ghz, grpcio, grpcurl, h2load } from "../../deploy/tools/install.ts";
 import { fuzzService, ROUTES } from "../kit/fuzz/services.ts";
 import { startEnvoy, startService } from "../kit/servers/envoy.ts";

@@ -8,7 +8,7 @@ import type { Http2Fault, ServerMeter } from "#base/server-meter.ts";
 import type { GrpcSettings, HttpSettings } from "../settings.ts";
 import { MAX_BUFFERED_TOTAL } from "../transport/limits.ts";
 import type { Transport } from "../transport/transport.ts";
-import type { Turns } from "../transport/turns.ts";
+import type { Turns } from "../turns.ts";
 import { Connection, type ConnectionContext } from "./connection/connection.ts";
 import { PacedReader } from "./connection/paced-reader.ts";
 import { ConnectionMonitor, type Http2Timeouts, sweepInterval } from "./connection/timeouts.ts";

@@ -9,8 +9,8 @@ import type { HttpSettings } from "../settings.ts";
 import type { TransportContext } from "../transport/context.ts";
 import { parseTimeout, requireTimeout } from "../transport/grpc-timeout.ts";
 import { MAX_BUFFERED_TOTAL } from "../transport/limits.ts";
-import type { Turns } from "../transport/turns.ts";
 import type { ReplyMemory } from "../transport/unconfirmed-replies.ts";
+import type { Turns } from "../turns.ts";
 import {
   acceptsBody,
   BodyBuffer,

@@ -9,7 +9,7 @@ import type { GrpcService } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
 import type { DrainSettings } from "../settings.ts";
 import type { Transport } from "../transport/transport.ts";
-import type { Turns } from "../transport/turns.ts";
+import type { Turns } from "../turns.ts";
 import type { ConnectionAcceptor } from "./acceptor.ts";
 
 /**

@@ -19,7 +19,7 @@ await serve(address, Number(size));
 async function serveOwn(target: string, bytes: number): Promise<void> {
   const [{ openPort }, { Turns }, { NO_GUARD }, { realClock }] = await Promise.all([
     import("#serve/port.ts"),
-    import("#serve/transport/turns.ts"),
+    import("#serve/turns.ts"),
     import("#serve/administration.ts"),
     import("#host/life/clock.ts"),
   ]);

@@ -9,7 +9,7 @@ import type { Call, GrpcService, Route, Stream } from "#base/handler.ts";
 import type { Http2Fault, RefusedConnection, ServerMeter } from "#base/server-meter.ts";
 import { NO_GUARD } from "#serve/administration.ts";
 import { openPort } from "#serve/port.ts";
-import { Turns } from "#serve/transport/turns.ts";
+import { Turns } from "#serve/turns.ts";
 import { memoryLog } from "../sluice/log.ts";
 import { type Overrides, portSettings, realClock } from "../sluice/port.ts";
 import { heldBytes } from "./memory.ts";

@@ -7,7 +7,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { GrpcService } from "#base/handler.ts";
 import { grpcRequestHandler } from "#serve/grpc/request-handler.ts";
 import { h2Transport } from "#serve/h2/transport.ts";
-import { Turns } from "#serve/transport/turns.ts";
+import { Turns } from "#serve/turns.ts";
 import { type FakeClock, fakeClock } from "../clock.ts";
 
 import { FrameSplitter } from "../fuzz/connection.ts";

@@ -11,7 +11,7 @@ import type { RequestHandler } from "#serve/h2/exchange.ts";
 import { h2Transport } from "#serve/h2/transport.ts";
 import { httpTransport } from "#serve/http/transport.ts";
 import { MAX_BUFFERED_TOTAL } from "#serve/transport/limits.ts";
-import { Turns } from "#serve/transport/turns.ts";
+import { Turns } from "#serve/turns.ts";
 import { call, PREFACE, settings } from "../clients/h2.ts";
 import { type FakeClock, fakeClock } from "../clock.ts";
 import { memoryLog } from "../sluice/log.ts";

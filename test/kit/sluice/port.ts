@@ -9,7 +9,7 @@ import { realClock as hostClock } from "#host/life/clock.ts";
 import { NO_GUARD } from "#serve/administration.ts";
 import { openPort, type Port, type PortOptions } from "#serve/port.ts";
 import type { PortSettings } from "#serve/settings.ts";
-import { Turns } from "#serve/transport/turns.ts";
+import { Turns } from "#serve/turns.ts";
 import { type MemoryLog, memoryLog } from "./log.ts";
 
 export const realClock: Clock = hostClock();

@@ -5,12 +5,9 @@ import type { Duplex } from "node:stream";
 import type { Held } from "#base/handler.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import type { Http2Fault } from "#base/server-meter.ts";
-import {
-  MAX_BUFFERED_PER_CONNECTION,
-  MAX_CONCURRENT_CALLS,
-  WORK_BETWEEN_LOOKS,
-} from "../../transport/limits.ts";
+import { MAX_BUFFERED_PER_CONNECTION, MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
 import { UnconfirmedReplies } from "../../transport/unconfirmed-replies.ts";
+import { WORK_BETWEEN_LOOKS } from "../../turns.ts";
 import type { RequestHandler, RequestHead } from "../exchange.ts";
 import { ConnectionError } from "../frames/connection-error.ts";
 import { DEFAULT_WINDOW, ERROR_CODE, MAX_WINDOW, SETTING } from "../frames/format.ts";

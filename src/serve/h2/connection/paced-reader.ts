@@ -7,8 +7,9 @@ import {
   FRAMES_OF_NEW_CONNECTION,
   MAX_READ_AHEAD,
   READ_AHEAD_PER_CHUNK,
-} from "../../transport/limits.ts";
-import type { Turns, Waiting } from "../../transport/turns.ts";
+  type Turns,
+  type Waiting,
+} from "../../turns.ts";
 import type { Connection } from "./connection.ts";
 
 /** Bytes that wait, and the time since when. */

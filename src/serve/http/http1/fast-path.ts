@@ -5,8 +5,7 @@
 import type { Socket } from "node:net";
 import type { Held, HttpRequest } from "#base/handler.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
-import { WORK_OF_JSON_REQUEST } from "../../transport/limits.ts";
-import type { Waiting } from "../../transport/turns.ts";
+import { type Waiting, WORK_OF_JSON_REQUEST } from "../../turns.ts";
 import { NO_BODY } from "../body.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";
 import { FastReplyWriter } from "./fast-reply.ts";

@@ -3,7 +3,7 @@
 // every turn of the event loop, and a new connection would wait for many of them.
 
 import type { Socket } from "node:net";
-import type { Turns, Waiting } from "../../transport/turns.ts";
+import type { Turns, Waiting } from "../../turns.ts";
 
 /** Bytes that may wait. Node's server may resume a paused socket when a reply is complete. */
 const MAX_HELD = 256 * 1_024;

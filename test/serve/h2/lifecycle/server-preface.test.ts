@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { test } from "node:test";
 import { h2Transport } from "#serve/h2/transport.ts";
-import { Turns } from "#serve/transport/turns.ts";
+import { Turns } from "#serve/turns.ts";
 import { PacedSocket, turns } from "../../../kit/clients/memory-peer.ts";
 import { fakeClock } from "../../../kit/clock.ts";
 import { memoryLog } from "../../../kit/sluice/log.ts";

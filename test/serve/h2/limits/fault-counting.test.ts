@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 import type { RequestStream } from "#serve/h2/exchange.ts";
 import { h2Transport } from "#serve/h2/transport.ts";
 import { MAX_BUFFERED_PER_CONNECTION } from "#serve/transport/limits.ts";
-import { Turns } from "#serve/transport/turns.ts";
+import { Turns } from "#serve/turns.ts";
 import {
   data,
   END_HEADERS,

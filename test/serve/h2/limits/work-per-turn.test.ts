@@ -5,13 +5,13 @@ import { connect } from "node:net";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import type { GrpcService } from "#base/handler.ts";
+import { MAX_CONCURRENT_CALLS } from "#serve/transport/limits.ts";
 import {
-  MAX_CONCURRENT_CALLS,
   MAX_READ_AHEAD,
   MAX_READ_AHEAD_TOTAL,
   MAX_WORK_PER_TURN,
   MAX_WORK_PER_VISIT,
-} from "#serve/transport/limits.ts";
+} from "#serve/turns.ts";
 import { call, type RawPeer, rawPeer } from "../../../kit/clients/h2.ts";
 import { memoryServer } from "../../../kit/clients/memory-peer.ts";
 import { testPort } from "../../../kit/sluice/port.ts";

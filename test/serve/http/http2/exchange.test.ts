@@ -6,7 +6,7 @@ import type { Exchange, RequestHead, RequestStream } from "#serve/h2/exchange.ts
 import type { FixedBlock } from "#serve/h2/fixed-block.ts";
 import { MAX_BUFFERED_PER_REPLY } from "#serve/http/http2/exchange.ts";
 import { httpTransport } from "#serve/http/transport.ts";
-import { Turns } from "#serve/transport/turns.ts";
+import { Turns } from "#serve/turns.ts";
 import { type FakeClock, fakeClock } from "../../../kit/clock.ts";
 import { memoryLog } from "../../../kit/sluice/log.ts";
 import { memoryMeter, portSettings } from "../../../kit/sluice/port.ts";

@@ -7,10 +7,10 @@ import {
   MAX_TURN_MS,
   MAX_WORK_PER_TURN,
   MAX_WORK_PER_VISIT,
+  Turns,
   WORK_BETWEEN_LOOKS,
-} from "#serve/transport/limits.ts";
-import { Turns } from "#serve/transport/turns.ts";
-import { fakeClock } from "../../kit/clock.ts";
+} from "#serve/turns.ts";
+import { fakeClock } from "../kit/clock.ts";
 
 /** A connection with this much work, done unit by unit, which notes what it did in each visit. */
 function connection(turns: Turns, units: number, each: () => void = () => undefined) {
