@@ -137,7 +137,7 @@ const OBSERVED: readonly Observation[] = [
   ),
   row("flow_control", "max_keys", "flow/counters/local/key-table", "full: a spent key is evicted"),
   row("flow_control.overload", "enabled", "standalone/overload", "flow_control.overload.enabled s"),
-  row("flow_control.overload", "max_delay", "flow/overload/guard", "max_delay: a delay that is"),
+  row("flow_control.overload", "max_delay", "flow/overload/guard", "max_delay: waits that are"),
   row("flow_control.overload", "max_in_progress", "flow/overload/shed", "no more than the limit"),
   row("*", "service.execution_period", "process/health", ".service.execution_period says when"),
   row("*", "service.execution_timeout", "process/health", ".service.execution_timeout ends"),
