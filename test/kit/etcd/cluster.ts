@@ -104,6 +104,8 @@ export async function startEtcd(test: Ending, options: EtcdOptions = {}): Promis
         "--heartbeat-interval=100",
         "--election-timeout=1000",
         "--unsafe-no-fsync",
+        // The least: processes with a wrong password, which try it again and again, would take a busy machine's time.
+        "--bcrypt-cost=4",
         ...secure,
         ...chosen,
       ].filter((flag) => version === "3.5" || flag !== "--unsafe-no-fsync"),
