@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { isObject, type JsonObject, listAt } from "../../../src/kube/injection/pod.ts";
+import { assertTwice } from "../../kit/properties/twice.ts";
 import {
   assertKept,
   assertValid,
@@ -108,7 +109,7 @@ const pods = fc
 
 test("whatever the pod is, a patch makes a valid pod, keeps what was there, and changes nothing a second time", () => {
   let count = 0;
-  fc.assert(
+  assertTwice(
     fc.property(pods, ({ pod, changed }) => {
       const found = injectInto(pod, changed);
       if (found.outcome !== "injected") return;
@@ -121,7 +122,7 @@ test("whatever the pod is, a patch makes a valid pod, keeps what was there, and 
       assertKept(withoutFilled(before as JsonObject), after, "/spec");
       assert.equal(injectInto(whole, changed).outcome, "unchanged");
     }),
-    { numRuns: 500 },
+    500,
   );
   assert.ok(count > 100, `${count} pods were injected`);
 });

@@ -6,6 +6,7 @@ import { type HeaderList, HeaderNames } from "#wire/check/headers.ts";
 import { type CheckHttpRequest, isControlPoint } from "#wire/check/request.ts";
 import { JsonCheckHttp } from "#wire/check-json/check-http.ts";
 import { checkHttpFromJson } from "#wire/check-json/request.ts";
+import { assertTwice } from "../../kit/properties/twice.ts";
 
 const names = new HeaderNames(seededChance(1));
 const again = new JsonCheckHttp();
@@ -182,7 +183,7 @@ describe("a CheckHTTP request in JSON, read in place", () => {
   it("is read like the general reader does, when it has the usual form", () => {
     let taken = 0;
     let left = 0;
-    fc.assert(
+    assertTwice(
       fc.property(document(false), blanks, (value, gaps) => {
         const headers = value.request?.headers ?? {};
         const good =
@@ -194,7 +195,7 @@ describe("a CheckHTTP request in JSON, read in place", () => {
         if (read) taken++;
         else left++;
       }),
-      { numRuns: 400 },
+      400,
     );
     assert.ok(taken > 100 && left > 10, `${taken} taken, ${left} left`);
   });
@@ -243,7 +244,7 @@ describe("a CheckHTTP request in JSON, read in place", () => {
       insert: fc.oneof(fc.constant(""), insert),
     });
     let taken = 0;
-    fc.assert(
+    assertTwice(
       fc.property(fc.array(edit, { minLength: 1, maxLength: 3 }), (edits) => {
         let bytes = Buffer.from(GOOD);
         for (const { at, cut, insert } of edits) {
@@ -255,7 +256,7 @@ describe("a CheckHTTP request in JSON, read in place", () => {
         }
         if (sameOrLeft(bytes)) taken++;
       }),
-      { numRuns: 3_000 },
+      3_000,
     );
     assert.ok(taken > 100, `${taken} taken`);
     for (let end = 0; end < GOOD.length; end++) {

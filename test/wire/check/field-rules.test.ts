@@ -14,6 +14,7 @@ import {
   type SocketAddress_Protocol,
 } from "#wire/protobuf/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
 import { compileRules } from "#wire/protobuf/validation.ts";
+import { assertTwice } from "../../kit/properties/twice.ts";
 
 /** The field that the endpoint refuses; `control_point`, which is missing, when no rule was broken before. */
 function refusedField(message: Uint8Array): string {
@@ -39,7 +40,7 @@ test("the hand-written checks and the proto refuse the same sockets", () => {
     { nil: undefined },
   );
   const seen = new Set<string>();
-  fc.assert(
+  assertTwice(
     fc.property(socket, socket, (source, destination) => {
       const init: MessageInitShape<typeof CheckHTTPRequestSchema> = {
         ...(source && { source }),
@@ -52,7 +53,7 @@ test("the hand-written checks and the proto refuse the same sockets", () => {
       if (refused === "control_point") assert.deepEqual(wanted, []);
       else assert.ok(wanted.includes(refused), `${refused} of ${wanted}`);
     }),
-    { numRuns: 500 },
+    500,
   );
   assert.equal(seen.size, 7);
 });

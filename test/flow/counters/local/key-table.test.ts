@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { MAX_ROWS } from "#flow/counters/local/key-segment.ts";
 import { type Column, type EvictionPolicy, KeyTable } from "#flow/counters/local/key-table.ts";
+import { assertTwice } from "../../../kit/properties/twice.ts";
 
 const SHAPE = { words: 1, doubles: 1 };
 /** No policy of these tests looks at the clock. */
@@ -157,7 +158,7 @@ describe("shared by several columns", () => {
 
   it("against a map for each column: columns come and go, and only spent keys are forgotten", () => {
     let refused = 0;
-    fc.assert(
+    assertTwice(
       fc.property(
         fc.array(step, { maxLength: 400, size: "max" }),
         fc.constantFrom(10, 60, 1e6),
@@ -208,7 +209,7 @@ describe("shared by several columns", () => {
           }
         },
       ),
-      { numRuns: 500 },
+      500,
     );
     assert.ok(refused > 0, "some tables were full");
   });
