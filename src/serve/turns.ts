@@ -43,7 +43,7 @@ export class Turns {
   /** Units of work left in this turn, and in the visit to a connection. */
   #left = MAX_WORK_PER_TURN;
   #visitLeft = 0;
-  /** When the turn began, as far as it is known, and the units until the clock is read again. */
+  /** When the end of this turn was scheduled, as it begins or soon after, and the units until the clock is read again. */
   #began = 0;
   #untilLook = WORK_BETWEEN_LOOKS;
   #endScheduled = false;
@@ -135,17 +135,15 @@ export class Turns {
   /** Ends a turn that has taken its time. */
   #look(): void {
     this.#untilLook = WORK_BETWEEN_LOOKS;
-    const now = this.#clock.now();
     // Turns that do little are not told apart: that would cost a look at the queue of the system for each.
-    if (!this.#endScheduled) {
-      this.#began = now;
-      this.#scheduleEnd();
-    } else if (now - this.#began >= MAX_TURN_MS) this.#left = 0;
+    if (!this.#endScheduled) this.#scheduleEnd();
+    else if (this.#clock.now() - this.#began >= MAX_TURN_MS) this.#left = 0;
   }
 
   #scheduleEnd(): void {
     if (this.#endScheduled) return;
     this.#endScheduled = true;
+    this.#began = this.#clock.now();
     setImmediate(() => this.#end());
   }
 
@@ -161,8 +159,6 @@ export class Turns {
     }
     this.#acceptsInARow = 0;
     if (!this.#someWait) return;
-    this.#began = this.#clock.now();
-    // Scheduled first: it tells `#look` that the time is known at which the turn began.
     this.#scheduleEnd();
     this.#workInLine();
   }
