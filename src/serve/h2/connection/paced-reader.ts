@@ -53,10 +53,8 @@ export class PacedReader implements Waiting {
       this.#at = 0;
       this.#held.shift();
       this.#count(-chunk.length - READ_AHEAD_PER_CHUNK);
-      if (this.#held.length > 0 && !this.#turns.goesOn) {
-        this.resume();
-        return true;
-      }
+      this.resume();
+      if (this.#held.length > 0 && !this.#turns.goesOn) return true;
     }
     this.#connection.awaitsTurn = false;
     this.resume();

@@ -11,9 +11,10 @@ import {
   MAX_READ_AHEAD_TOTAL,
   MAX_WORK_PER_TURN,
   MAX_WORK_PER_VISIT,
+  type Turns,
 } from "#serve/turns.ts";
 import { call, type RawPeer, rawPeer } from "../../../kit/clients/h2.ts";
-import { memoryServer } from "../../../kit/clients/memory-peer.ts";
+import { type MemoryPeer, memoryServer } from "../../../kit/clients/memory-peer.ts";
 import { testPort } from "../../../kit/sluice/port.ts";
 import { until } from "../../../kit/until.ts";
 
@@ -24,7 +25,8 @@ const PER_TURN = MAX_WORK_PER_TURN / FRAMES_PER_CALL;
 /** Bytes of a message that fits into a frame. */
 const BODY = 16_000;
 
-function counting() {
+/** `each` is called for every call. */
+function counting(each: () => void = () => undefined) {
   const handled: string[] = [];
   const service: GrpcService = {
     name: "test.Turns",
@@ -32,6 +34,7 @@ function counting() {
       Count: {
         kind: "unary",
         handle(message) {
+          each();
           handled.push(Buffer.from(message).toString());
           return message;
         },
@@ -61,26 +64,41 @@ test("a connection does a bounded part of its work in each turn, and others go o
   assert.equal(many.socket.isPaused(), false, "it reads on");
 });
 
+/** Sends calls while the line does not move, until no more is read. Returns their number. */
+async function fill({ socket }: MemoryPeer, turns: Turns): Promise<number> {
+  turns.accepted();
+  let sent = 0;
+  for (; sent < MAX_READ_AHEAD / BODY + 1 && !socket.isPaused(); sent++) {
+    socket.push(call(2 * sent + 1, PATH, Buffer.alloc(BODY)));
+    await new Promise((resolve) => process.nextTick(resolve));
+  }
+  assert.equal(socket.isPaused(), true);
+  return sent;
+}
+
 test("a connection that waits is read ahead, up to a limit, and what is read at once has its age", async () => {
   const { handled, service } = counting();
   const { connect, clock, turns } = memoryServer([service]);
-  const many = await connect();
+  const peer = await connect();
   turns.takeWait();
-  // The line does not move while connections come in.
-  turns.accepted();
-  let sent = 0;
-  for (; sent < MAX_READ_AHEAD / BODY + 1 && !many.socket.isPaused(); sent++) {
-    many.socket.push(call(2 * sent + 1, PATH, Buffer.alloc(BODY)));
-    await new Promise((resolve) => process.nextTick(resolve));
-  }
-  assert.equal(many.socket.isPaused(), true);
+  const sent = await fill(peer, turns);
   assert.ok(sent > MAX_READ_AHEAD / BODY / 2, `${sent} calls`);
   assert.deepEqual(handled, []);
   clock.advance(70);
   while (!turns.idle) await turn();
   assert.equal(handled.length, sent);
   assert.equal(turns.takeWait(), 70);
-  assert.equal(many.socket.isPaused(), false, "it reads on");
+});
+
+test("a connection is read on before all that it held is handled", async () => {
+  const { handled, service } = counting(() => clock.advance(1));
+  const { connect, clock, turns } = memoryServer([service]);
+  const peer = await connect();
+  const sent = await fill(peer, turns);
+  while (peer.socket.isPaused()) await turn();
+  assert.ok(handled.length > 0 && handled.length < sent, `after ${handled.length} of ${sent}`);
+  while (!turns.idle) await turn();
+  assert.equal(handled.length, sent);
 });
 
 test("what a peer sent before it closed its half is handled, then the connection closes", async () => {
