@@ -44,6 +44,10 @@ class SharedKey extends LeasedKey {
   readonly value: string | undefined;
   /** Flows that travel in the next request. */
   readonly queue: Waiter[] = [];
+  /** Flows that travel in the next look. */
+  readonly curious: Waiter[] = [];
+  /** A look is on its way. */
+  looking = false;
 
   constructor(value: string | undefined, agent: LeaseAgent, now: number) {
     super(agent, now);
@@ -101,7 +105,7 @@ export class LeasedBuckets {
     }
     const key = this.#keys.get(value);
     if (key === undefined) return this.#ask(this.#follow(value, now), value, want, behind);
-    if (want <= 0 && key.leased) return this.#look(key, now);
+    if (want <= 0 && key.leased) return this.#look(key);
     if (key.spend(want, now)) {
       this.#agent.counts.granted++;
       if (key.wantsRenewal(now)) this.#send(key, "renew");
@@ -149,19 +153,43 @@ export class LeasedBuckets {
     return waiter.answer ?? waiter.pending;
   }
 
-  /** Tells a flow that wants nothing what is left, beside the lease: others may have taken tokens since its last request. */
-  #look(key: SharedKey, now: number): EngineAnswer | Pending<EngineAnswer> {
+  /**
+   * Tells a flow that wants nothing what is left, beside the lease: others may have taken tokens since its last request.
+   * One look at most is on its way for each key, because callers may name the tokens that their flows want.
+   */
+  #look(key: SharedKey): EngineAnswer | Pending<EngineAnswer> {
     this.#agent.counts.asked++;
     const waiter = new Waiter(0);
-    const answered = (reply: BucketReply | undefined) => {
-      if (reply !== undefined) {
-        const left = reply.tokens - key.unreported;
-        waiter.settle({ ...this.#local("granted", left, 0), full: reply.full });
-      } else if (!key.spend(0, this.#agent.clock.now())) waiter.settle(UNDECIDED);
-      else waiter.settle({ ...this.#local("granted", key.tokens, 0) });
-    };
-    if (!this.#home.ask(key.value, LOOK, now, answered, IGNORED)) answered(undefined);
+    key.curious.push(waiter);
+    if (!key.looking) this.#sendLook(key);
     return waiter.answer ?? waiter.pending;
+  }
+
+  #sendLook(key: SharedKey): void {
+    const waiters = key.curious.splice(0).filter(({ answer }) => answer === undefined);
+    if (waiters.length === 0) return;
+    const { reported } = key;
+    const answered = (reply: BucketReply | undefined) => {
+      key.looking = false;
+      // Flows that were to travel next have waited for the same home.
+      if (reply === undefined) waiters.push(...key.curious.splice(0));
+      else this.#sendLook(key);
+      const answer = this.#seen(key, reply, reported);
+      for (const waiter of waiters) waiter.settle(answer);
+    };
+    key.looking = true;
+    const now = this.#agent.clock.now();
+    if (!this.#home.ask(key.value, LOOK, now, answered, IGNORED)) answered(undefined);
+  }
+
+  /** The answer to flows that want nothing. The home knew of `reported` tokens that were spent here. */
+  #seen(key: SharedKey, reply: BucketReply | undefined, reported: number): EngineAnswer {
+    if (reply !== undefined) {
+      const left = reply.tokens - (key.everSpent - reported);
+      return { ...this.#local("granted", left, 0), full: reply.full };
+    }
+    if (!key.spend(0, this.#agent.clock.now())) return UNDECIDED;
+    return { ...this.#local("granted", key.tokens, 0) };
   }
 
   /** Asks about a key that is not followed. */

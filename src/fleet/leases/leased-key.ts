@@ -54,6 +54,7 @@ export class LeasedKey implements FollowedKey {
   #sentAt = 0;
   /** Time from the last request to its reply, ms. */
   roundTripMs = 0;
+  #everSpent = 0;
   /** Tokens admitted since `#since`. */
   #spent = 0;
   #since: number;
@@ -84,9 +85,14 @@ export class LeasedKey implements FollowedKey {
     return this.#counted > 0;
   }
 
-  /** Leased tokens that are spent, which the home does not know yet. */
-  get unreported(): number {
-    return Math.max(0, this.#counted - this.#held);
+  /** Leased tokens that were ever spent, less those that were put back. */
+  get everSpent(): number {
+    return this.#everSpent;
+  }
+
+  /** Those of them that the home knows of once it has read what was sent so far. */
+  get reported(): number {
+    return this.#everSpent - Math.max(0, this.#counted - this.#held);
   }
 
   /** Takes from the leased tokens. False when there are not enough. */
@@ -94,6 +100,7 @@ export class LeasedKey implements FollowedKey {
     this.#usedAt = now;
     if (now >= this.#until || want > this.#held + SLACK) return false;
     this.#held -= want;
+    this.#everSpent += want;
     this.#spent += want;
     this.#tokens -= want;
     if (want > 0) this.#unit = want;
@@ -107,6 +114,7 @@ export class LeasedKey implements FollowedKey {
     if (now >= this.#until) return amount;
     const added = Math.max(0, Math.min(amount, this.#counted - this.#held));
     this.#held += added;
+    this.#everSpent -= added;
     this.#spent = Math.max(0, this.#spent - added);
     return amount - added;
   }

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 import { bucketSuite, TEN_PER_SECOND } from "../../flow/counters/suite.ts";
-import { TestFleet } from "./setup.ts";
+import { type TestAgent, TestFleet } from "./setup.ts";
 
 const PARAMS: BucketParams = { ...TEN_PER_SECOND, capacity: 1_000, amount: 1_000 };
 const STEADY: BucketParams = { ...PARAMS, amount: 0 };
@@ -76,6 +76,67 @@ test("a flow that wants no tokens hears what is left now, also of a hot key, who
     assert.equal(agent.take().outcome, "granted");
     assert.equal(agent.counts.granted, granted + 1, "from the lease");
   }
+});
+
+/** Looks at a key, and adds the tokens that are left to a list when the answer comes. */
+function look(agent: TestAgent, seen: (number | string)[]): Pending<EngineAnswer> {
+  const answer = agent.start(0);
+  assert.ok(answer instanceof Pending, "it asks the home");
+  answer.whenSettled(
+    ({ outcome, remaining }) => seen.push(outcome === "granted" ? remaining : outcome),
+    failed,
+  );
+  return answer;
+}
+
+test("flows that want no tokens of a hot key while others look at it share the next look", () => {
+  const { fleet, agent } = hot(STEADY);
+  fleet.hold = true;
+  const seen: (number | string)[] = [];
+  const looks = Array.from({ length: 100 }, () => look(agent, seen));
+  assert.equal(fleet.sent.length, 1, "one look is on its way");
+  looks[99]?.cancel();
+  assert.deepEqual(seen.splice(0), ["undecided"]);
+  const other = fleet.owned.take("k", 10, fleet.params, fleet.now);
+  assert.equal(other.outcome, "granted");
+  fleet.sent.shift()?.answer();
+  assert.deepEqual(seen.splice(0), [890]);
+  assert.equal(fleet.sent.length, 1, "and one more for all others");
+  fleet.sent.shift()?.answer();
+  assert.deepEqual(seen.splice(0), new Array(98).fill(890));
+  assert.equal(fleet.sent.length, 0);
+
+  const [last] = [look(agent, seen), look(agent, seen)].slice(1);
+  last?.cancel();
+  fleet.sent.shift()?.answer();
+  assert.deepEqual([seen.splice(0), fleet.sent.length], [["undecided", 890], 0], "nobody waits");
+
+  look(agent, seen);
+  look(agent, seen);
+  fleet.sent.shift()?.lose();
+  assert.deepEqual(seen, [900, 900], "one outage is waited for once");
+  assert.equal(fleet.sent.length, 0);
+});
+
+test("a look that is answered after a renewal was sent tells of what was spent before it", () => {
+  const { fleet, agent } = hot(STEADY);
+  fleet.hold = true;
+  const seen: (number | string)[] = [];
+  let passed = 0;
+  look(agent, seen);
+  while (fleet.sent.length === 1) {
+    assert.equal(agent.take().outcome, "granted");
+    passed++;
+  }
+  assert.ok(fleet.sent[1]?.request.lease, "a renewal");
+  assert.ok(passed > 1);
+  fleet.sent[0]?.answer();
+  assert.deepEqual(seen, [900 - passed]);
+  fleet.sent[1]?.answer();
+  look(agent, seen);
+  assert.equal(agent.take().outcome, "granted");
+  fleet.sent[2]?.answer();
+  assert.deepEqual(seen, [900 - passed, 900 - passed - 1]);
 });
 
 test("while the home is away a flow that wants no tokens passes as long as the lease lasts", () => {
