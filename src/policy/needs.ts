@@ -257,9 +257,8 @@ function mentions(document: Policy): Mentions {
   const selectors = new Map<string, { value: Selector; path: Path }>();
   const groups = new Map<string, Path>();
   const objects: { value: KubernetesObjectSelector; path: Path; dryRun: boolean }[] = [];
-  // Whether the component that is visited is or may be switched to a dry run.
-  let dryRun = false;
-  const visit = (message: Message, value: unknown, path: Path): void => {
+  // `dryRun` says whether the component around the message is or may be switched to a dry run.
+  const visit = (message: Message, value: unknown, path: Path, dryRun: boolean): void => {
     const group = (value as { readonly agent_group?: string }).agent_group;
     if (group !== undefined && !GROUPS_WITHOUT_AGENTS.has(message) && !groups.has(group)) {
       groups.set(group, [...path, "agent_group"]);
@@ -267,10 +266,7 @@ function mentions(document: Policy): Mentions {
     if (message === kubernetesObjectSelector) {
       objects.push({ value: value as KubernetesObjectSelector, path, dryRun });
     }
-    if ("dry_run" in message.fields) {
-      const own = value as { readonly dry_run: boolean; readonly dry_run_config_key: string };
-      dryRun = own.dry_run || own.dry_run_config_key !== "";
-    }
+    const inner = dryRun || mayRunDry(message, value);
     if (message === selectorTable) {
       const own = value as Selector;
       const key = JSON.stringify([own.agent_group, own.control_point]);
@@ -291,20 +287,27 @@ function mentions(document: Policy): Mentions {
       const own = members[name];
       if (labelKey && typeof own === "string" && own !== "") {
         labelKeys.push({ name: own, path: [...path, name] });
-      } else visitType(type, own, [...path, name]);
+      } else visitType(type, own, [...path, name], inner);
     }
   };
-  const visitType = (type: Type, value: unknown, path: Path): void => {
+  const visitType = (type: Type, value: unknown, path: Path, dryRun: boolean): void => {
     if (value === undefined) return;
-    if (type.kind === "message") visit(type.of(), value, path);
+    if (type.kind === "message") visit(type.of(), value, path, dryRun);
     if (type.kind !== "list" && type.kind !== "map") return;
     // Arrays and maps both have entries.
     for (const [key, item] of (value as ReadonlyMap<string, unknown>).entries()) {
-      visitType(type.of.type, item, [...path, key]);
+      visitType(type.of.type, item, [...path, key], dryRun);
     }
   };
-  visit(policyTable, document, []);
+  visit(policyTable, document, [], false);
   return { labelKeys, matchedLabels, selectors, groups, objects };
+}
+
+/** True for a component that is, or may be switched to, a dry run. */
+function mayRunDry({ fields }: Message, value: unknown): boolean {
+  if (!("dry_run" in fields)) return false;
+  const own = value as { readonly dry_run: boolean; readonly dry_run_config_key: string };
+  return own.dry_run || own.dry_run_config_key !== "";
 }
 
 /** Metrics and flux meters that a query selects by their exact names; none if it cannot be parsed. */

@@ -79,6 +79,26 @@ dynamicConfig: ${dynamicConfig}`).warnings.map(
   assert.deepEqual(said("{load.share: {value: -1}}", "dry_run: true"), []);
 });
 
+test("a constant that means nothing is remarked upon at the key that ends the dry run", () => {
+  const said = (dynamicConfig: string, dryRun: string) =>
+    compiled(`apiVersion: fluxninja.com/v1alpha1
+kind: Policy
+metadata: {name: p}
+spec:
+  circuit:
+    components:
+      - flow_control: {load_scheduler: {in_ports: {load_multiplier: {constant_signal: {value: -1}}}, parameters: {selectors: [{control_point: x}]}, ${dryRun}}}
+dynamicConfig: ${dynamicConfig}`).warnings.map(({ path, text }) => `${path}: ${text}`);
+  const remark = "load_multiplier of circuit.components[0] is -1, which counts as 0";
+  const switched = "dry_run_config_key: dry";
+  assert.deepEqual(said("{dry: false}", switched), [`dynamicConfig.dry: ${remark}`]);
+  assert.deepEqual(said("{dry: false}", `dry_run: true, ${switched}`), [
+    `dynamicConfig.dry: ${remark}`,
+  ]);
+  assert.deepEqual(said("{dry: true}", switched), []);
+  assert.deepEqual(said("{}", `dry_run: true, ${switched}`), []);
+});
+
 test("a configuration that fits gets no warning", () => {
   for (const config of [
     "{}",

@@ -237,6 +237,13 @@ test("components that scale the same object are rivals, in one policy and in sev
     ["p1", "other_autoscaler", "[0]", text],
   ]);
   assert.deepEqual(rivals([scaler()], [scaler("", "v1")]), []);
-  for (const off of ["dry_run: true", "dry_run_config_key: k"])
+  for (const off of ["dry_run: true", "dry_run_config_key: k"]) {
     assert.deepEqual(rivals([scaler(), auto(off)]), [], off);
+    // A dry run says nothing about the components after it.
+    assert.deepEqual(
+      rivals([auto(off), scaler(), scaler()]).map(([, , component]) => component),
+      ["[1]", "[2]"],
+      off,
+    );
+  }
 });

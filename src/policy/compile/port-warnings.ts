@@ -109,7 +109,7 @@ function loopsWithoutStart(
 
 interface Fixed {
   readonly value: number;
-  /** The key of the dynamic configuration that sets it. */
+  /** The key of the dynamic configuration that sets it, or that turns a switch off so that it is read. */
   readonly key?: string;
 }
 
@@ -120,20 +120,23 @@ function fixed(
   overrides: Overrides | undefined,
 ): Fixed | undefined {
   let at = wire;
+  let switchedBy: Pick<Fixed, "key"> = {};
   // Follows the wire through ports of nested circuits and switches. The bound on steps ends cycles.
   for (let steps = 0; at !== undefined && steps <= writers.size; steps++) {
-    if (at.kind === "constant") return { value: at.value };
-    if (at.kind === "open") return { value: Number.NaN };
+    if (at.kind === "constant") return { value: at.value, ...switchedBy };
+    if (at.kind === "open") return { value: Number.NaN, ...switchedBy };
     const writer = writers.get(at.signal);
     if (writer?.kind === "variable") {
       const { config_key: key, constant_output } = writer.config;
-      if (key === "") return { value: constantOf(constant_output) };
+      if (key === "") return { value: constantOf(constant_output), ...switchedBy };
       const value = overrides?.number(key);
       return value === undefined ? undefined : { value, key };
     }
     if (writer?.kind === "switcher") {
       // Whoever switches a number off, as a dry run does, need not be warned of what is read instead.
-      if (!isOff(writer.inputs["switch"]?.[0], writers, overrides)) return undefined;
+      const off = whereOff(writer.inputs["switch"]?.[0], writers, overrides);
+      if (off === undefined) return undefined;
+      switchedBy = { ...switchedBy, ...off };
       at = writer.inputs["off_signal"]?.[0] ?? { kind: "open" };
       continue;
     }
@@ -145,17 +148,20 @@ function fixed(
   return undefined;
 }
 
-/** True for a switch that is always off. */
-function isOff(
+/** For a switch that is always off: the key of the dynamic configuration that turns it off, if one does. */
+function whereOff(
   wire: Wire | undefined,
   writers: ReadonlyMap<number, Leaf>,
   overrides: Overrides | undefined,
-): boolean {
+): Pick<Fixed, "key"> | undefined {
   const writer = wire?.kind === "signal" ? writers.get(wire.signal) : undefined;
-  if (writer?.kind !== "bool_variable") return false;
+  if (writer?.kind !== "bool_variable") return undefined;
   const { config_key: key, constant_output } = writer.config;
-  if (key === "" || overrides === undefined) return key === "" && !constant_output;
-  return !(overrides.boolean(key) ?? constant_output);
+  if (key === "") return constant_output ? undefined : {};
+  if (overrides === undefined) return undefined;
+  const overridden = overrides.boolean(key);
+  if (overridden ?? constant_output) return undefined;
+  return overridden === undefined ? {} : { key };
 }
 
 /** Ports that say how much passes. */
