@@ -134,6 +134,9 @@ export interface WorkloadRule {
   readonly parameters: WorkloadParameters;
 }
 
+/** The workload of flows that match none of their scheduler. */
+export const DEFAULT_WORKLOAD = "default";
+
 /** The queue of a scheduler. */
 export interface SchedulerRule {
   /** A flow belongs to the first that matches. */

@@ -62,13 +62,13 @@ describe("places", () => {
 
 /** A pod scaler with this constant, and with other parts of its object than these. */
 function podScaler(replicas: string, other = "agent_group: default"): string {
-  const [changed = ""] = other.split(":");
+  const changed = other.split(", ").map((part) => part.split(":")[0]);
   const object = [
     "namespace: n",
     "api_version: apps/v1",
     "kind: Deployment",
     "name: web-1.a",
-  ].filter((part) => !part.startsWith(`${changed}:`));
+  ].filter((part) => !changed.includes(part.split(":")[0]));
   return `auto_scale: {pod_scaler: {in_ports: {replicas: {constant_signal: {value: ${replicas}}}}, kubernetes_object_selector: {${[...object, other].join(", ")}}}}`;
 }
 
@@ -348,6 +348,46 @@ describe("defaults", () => {
     assert.deepEqual(remarks(podScaler("NaN")), [
       "value: never a valid number, so the scale stays as it is",
     ]);
+    const object = (version: string, kind: string) =>
+      remarks(podScaler("1", `api_version: ${version}, kind: ${kind}`)).join();
+    for (const [version, kind] of [
+      ["apps/v1", "StatefulSet"],
+      ["v1", "ReplicationController"],
+      ["argoproj.io/v1alpha1", "Rollout"],
+    ] as const)
+      assert.equal(object(version, kind), "", kind);
+    for (const [version, kind] of [
+      ["v1", "Pod"],
+      ["apps/v1", "deployment"],
+      ["apps/v1beta1", "Deployment"],
+      ["networking.k8s.io/v1", "Ingress"],
+    ] as const)
+      assert.equal(
+        object(version, kind),
+        `kind: Kubernetes has no ${kind} of ${version} with replicas to change: those of its own are Deployment, ReplicaSet, StatefulSet (apps/v1) or ReplicationController (v1)`,
+      );
+    const scaled = (parameters: string, setpoint = 1) => {
+      const selector = "{namespace: n, api_version: apps/v1, kind: Deployment, name: x}";
+      const gradient = `{in_ports: {signal: {constant_signal: {value: 1}}, setpoint: {constant_signal: {value: ${setpoint}}}}}`;
+      const out = `{alerter: {alert_name: g}, controller: {gradient: ${gradient}}}`;
+      const alerts = "scale_out_alerter: {alert_name: o}, scale_in_alerter: {alert_name: i}";
+      return remarks(
+        `auto_scale: {auto_scaler: {scaling_backend: {kubernetes_replicas: {kubernetes_object_selector: ${selector}}}, scale_out_controllers: [${out}], scaling_parameters: {${alerts}, ${parameters}}}}`,
+      );
+    };
+    assert.deepEqual(scaled("max_scale_out_percentage: 0, max_scale_in_percentage: 900"), []);
+    assert.deepEqual(scaled("max_scale_out_percentage: -4, max_scale_in_percentage: -1"), [
+      "max_scale_out_percentage: -4, so that each step is one replica",
+      "max_scale_in_percentage: -1, so that each step is one replica",
+    ]);
+    const zero = "setpoint: 0, which no signal can be divided by: the output is never valid";
+    assert.deepEqual(scaled("", 0), [zero]);
+    assert.deepEqual(
+      remarks(
+        "gradient_controller: {parameters: {slope: 1}, in_ports: {setpoint: {constant_signal: {value: 0}}}}",
+      ),
+      [zero],
+    );
     const slot = (duration: string) => scheduling("").replace("1s", duration);
     assert.deepEqual(remarks(slot("0.010s")), []);
     assert.match(
@@ -380,6 +420,9 @@ describe("defaults", () => {
     const either = "expression: {any: {of: [{label_exists: a}, {label_exists: b}]}}";
     assert.deepEqual(unreached(a, "", a, "match_labels: {x: y}"), [by(0, 2), by(1, 3)]);
     assert.deepEqual(unreached(listed, either, listed, either), [by(0, 2), by(1, 3)]);
+    const always = "expression: {all: {of: [{all: {of: []}}]}}";
+    assert.deepEqual(unreached(always, a), [by(0, 1)]);
+    assert.deepEqual(unreached("expression: {any: {of: []}}", a), []);
     assert.deepEqual(unreached(a, "match_labels: {x: y, a: b}", `${a}, ${listed}`), [
       by(0, 1),
       by(0, 2),
@@ -390,6 +433,22 @@ describe("defaults", () => {
       unreached(both, a, "match_labels: {a: c}", listed, "match_labels: {b: a}"),
       [],
     );
+  });
+  test("workloads that metrics cannot tell apart are remarked upon", () => {
+    const confused = (...names: readonly string[]) => {
+      const workloads = names.map(
+        (name, at) => `{label_matcher: {match_labels: {a: "${at}"}}, name: "${name}"}`,
+      );
+      return compiled(circuit(scheduling(`workloads: [${workloads.join(", ")}]`))).warnings.map(
+        ({ path, text }) => `${path.match(/workloads.*/)?.[0]}: ${text}`,
+      );
+    };
+    assert.deepEqual(confused("a", "", "", "b"), []);
+    assert.deepEqual(confused("a", "default", "a", "", "3"), [
+      'workloads[1].name: metrics cannot tell this workload from the flows that match no workload: both are called "default"',
+      'workloads[2].name: metrics cannot tell this workload from workloads[0]: both are called "a"',
+      'workloads[4].name: metrics cannot tell this workload from workloads[3]: both are called "3"',
+    ]);
   });
   test("a part that switches something on needs a value where its key is written", () => {
     const said = (parameters: string) =>

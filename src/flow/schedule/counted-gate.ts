@@ -6,14 +6,15 @@ import type { LabelSlots, Labels } from "../label.ts";
 import type { Asked } from "../limit/counting-limiter.ts";
 import { LimiterInput } from "../limit/limiter-input.ts";
 import type { Observer } from "../observer.ts";
-import type {
-  LimiterNumbers,
-  MissingLabelMode,
-  TokenDetail,
-  WorkloadDetail,
-  WorkloadSlotDetail,
+import {
+  DEFAULT_WORKLOAD,
+  type LimiterNumbers,
+  type MissingLabelMode,
+  type TokenDetail,
+  type WorkloadDetail,
+  type WorkloadSlotDetail,
 } from "../rules.ts";
-import { DEFAULT_WORKLOAD, type Estimates, NO_ESTIMATES, type Ticket } from "./front-end.ts";
+import { type Estimates, NO_ESTIMATES, type Ticket } from "./front-end.ts";
 import type { Gate, Wait } from "./gate.ts";
 
 /** A limiter as a gate uses it. */

@@ -5,7 +5,7 @@ import { LONGEST_WAIT_MS } from "../flow.ts";
 import { type LabelSlots, type Labels, labelNumber } from "../label.ts";
 import { compileMatcher, type Matcher } from "../match/matcher.ts";
 import type { Observer } from "../observer.ts";
-import type { SchedulerRule, WorkloadParameters } from "../rules.ts";
+import { DEFAULT_WORKLOAD, type SchedulerRule, type WorkloadParameters } from "../rules.ts";
 import type { FairRequest } from "./queue/fair-queue.ts";
 
 /** One flow as a scheduler sees it. */
@@ -20,9 +20,6 @@ export interface Ticket extends FairRequest {
 export type Estimates = ReadonlyMap<string, number>;
 
 export const NO_ESTIMATES: Estimates = new Map();
-
-/** The label of flows that match no workload. */
-export const DEFAULT_WORKLOAD = "default";
 
 interface Workload {
   readonly label: string;

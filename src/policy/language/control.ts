@@ -1,5 +1,6 @@
 // Controllers, averages, and the query that measures a signal.
 
+import type { Warn } from "../document/warning.ts";
 import {
   about,
   arm,
@@ -14,7 +15,7 @@ import {
   required,
   text,
 } from "./field.ts";
-import { input, ins, output, outs } from "./ports.ts";
+import { type InPort, input, ins, output, outs, reading } from "./ports.ts";
 
 const single = (words: string) => outs(message("Outs", { output: output(words) }));
 
@@ -43,15 +44,30 @@ export const gradientParameters = message(
   },
 );
 
+/** Warns of a setpoint by which nothing can be divided. */
+export function checkSetpoint(setpoint: InPort | undefined, warn: Warn): void {
+  const constant = setpoint?.constant_signal;
+  if (constant === undefined || reading(constant) !== 0) return;
+  warn(
+    "unusual_value",
+    ["setpoint"],
+    "0, which no signal can be divided by: the output is never valid",
+  );
+}
+
 export const gradientController = message("GradientController", {
   in_ports: ins(
-    message("GradientController.Ins", {
-      signal: input("The measured signal."),
-      setpoint: input("Target value of the signal."),
-      max: input("Upper bound of the output."),
-      min: input("Lower bound of the output; applied after `max`."),
-      control_variable: input("Value that is multiplied by the gradient."),
-    }),
+    message(
+      "GradientController.Ins",
+      {
+        signal: input("The measured signal."),
+        setpoint: input("Target value of the signal."),
+        max: input("Upper bound of the output."),
+        min: input("Lower bound of the output; applied after `max`."),
+        control_variable: input("Value that is multiplied by the gradient."),
+      },
+      { check: ({ setpoint }, _, warn) => checkSetpoint(setpoint, warn) },
+    ),
   ),
   out_ports: single("The new value of the control variable."),
   parameters: about("Slope and bounds of the gradient.", required(part(gradientParameters))),

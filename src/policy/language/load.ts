@@ -1,5 +1,7 @@
 // Schedulers, and the strategies that drive a load scheduler.
 
+import { DEFAULT_WORKLOAD } from "#flow/rules.ts";
+import { quote } from "../document/tree.ts";
 import type { Warn } from "../document/warning.ts";
 import { gradientParameters } from "./control.ts";
 import {
@@ -26,7 +28,7 @@ import {
   rateLimiterParameters,
 } from "./flow.ts";
 import { input, ins, output, outs, reading } from "./ports.ts";
-import { type LabelMatcher, labelMatcher, selectors } from "./selector.ts";
+import { type Expression, type LabelMatcher, labelMatcher, selectors } from "./selector.ts";
 import { alerterParameters } from "./signals.ts";
 import { statusCode } from "./status-code.ts";
 
@@ -55,8 +57,13 @@ function conditionsOf(matcher: LabelMatcher): readonly string[] {
   return [
     ...[...match_labels].map(([label, value]) => JSON.stringify({ label, value })),
     ...[...old, ...match_list].map((each) => JSON.stringify(each)),
-    ...(expression === undefined ? [] : [JSON.stringify(expression)]),
+    ...(expression === undefined || isAlwaysTrue(expression) ? [] : [JSON.stringify(expression)]),
   ];
+}
+
+/** True for `all` of no expressions, which is no condition. */
+function isAlwaysTrue({ all }: Expression): boolean {
+  return all?.of.every(isAlwaysTrue) ?? false;
 }
 
 /**
@@ -77,6 +84,21 @@ function checkReached(
     else {
       const text = `no flow reaches this workload: workloads[${by}] matches all of its flows`;
       warn("unusual_value", ["workloads", at, "label_matcher"], text);
+    }
+  }
+}
+
+/** Warns of workloads whose metrics are those of another one, or of the flows that match none. */
+function checkNames(workloads: readonly { readonly name: string }[], warn: Warn): void {
+  const first = new Map<string, string>([[DEFAULT_WORKLOAD, "the flows that match no workload"]]);
+  for (const [at, { name }] of workloads.entries()) {
+    // Workloads without a name are called by their place.
+    const label = name === "" ? String(at) : name;
+    const other = first.get(label);
+    if (other === undefined) first.set(label, `workloads[${at}]`);
+    else {
+      const text = `metrics cannot tell this workload from ${other}: both are called ${quote(label)}`;
+      warn("unusual_value", ["workloads", at, "name"], text);
     }
   }
 }
@@ -111,6 +133,7 @@ export const scheduler = message(
   {
     check({ workloads, decision_deadline_margin: margin }, _, warn) {
       checkReached(workloads, warn);
+      checkNames(workloads, warn);
       if (margin < LONG_MARGIN_MS) return;
       const text = `flows of callers that wait for less than ${margin / 1_000}s never queue`;
       warn("unusual_value", ["decision_deadline_margin"], text);

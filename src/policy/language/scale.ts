@@ -1,5 +1,6 @@
 // Components that change the number of replicas of a Kubernetes object.
 
+import { checkSetpoint } from "./control.ts";
 import {
   about,
   arm,
@@ -49,16 +50,42 @@ const OBJECT_NAME = {
   wanted: "a name of lower case letters, digits, dashes and dots, such as checkout-api",
 } as const;
 
-export const kubernetesObjectSelector = message("KubernetesObjectSelector", {
-  agent_group: agentGroup(),
-  namespace: about("Namespace of the object.", required(text({ form: NAMESPACE }))),
-  api_version: about(
-    "Group and version, such as `apps/v1`.",
-    required(text({ form: API_VERSION })),
-  ),
-  kind: about("Kind, such as `Deployment`.", required(text({ form: KIND }))),
-  name: about("Name of the object.", required(text({ form: OBJECT_NAME }))),
-});
+/** Kinds of Kubernetes' own objects that have a number of replicas, by their only group and version. */
+const SCALABLE: ReadonlyMap<string, readonly string[]> = new Map([
+  ["apps/v1", ["Deployment", "ReplicaSet", "StatefulSet"]],
+  ["v1", ["ReplicationController"]],
+]);
+
+const SCALABLE_TEXT = [...SCALABLE]
+  .map(([version, kinds]) => `${kinds.join(", ")} (${version})`)
+  .join(" or ");
+
+/** True for a version of a group that Kubernetes defines: others have a domain for a name, and any kinds. */
+function isBuiltIn(apiVersion: string): boolean {
+  const [group = ""] = apiVersion.includes("/") ? apiVersion.split("/") : [];
+  return !group.includes(".") || group.endsWith(".k8s.io");
+}
+
+export const kubernetesObjectSelector = message(
+  "KubernetesObjectSelector",
+  {
+    agent_group: agentGroup(),
+    namespace: about("Namespace of the object.", required(text({ form: NAMESPACE }))),
+    api_version: about(
+      "Group and version, such as `apps/v1`.",
+      required(text({ form: API_VERSION })),
+    ),
+    kind: about("Kind, such as `Deployment`.", required(text({ form: KIND }))),
+    name: about("Name of the object.", required(text({ form: OBJECT_NAME }))),
+  },
+  {
+    check({ api_version: version, kind }, _, warn) {
+      if (!isBuiltIn(version) || SCALABLE.get(version)?.includes(kind) === true) return;
+      const text = `Kubernetes has no ${kind} of ${version} with replicas to change: those of its own are ${SCALABLE_TEXT}`;
+      warn("unusual_value", ["kind"], text);
+    },
+  },
+);
 export type KubernetesObjectSelector = ValueOf<typeof kubernetesObjectSelector>;
 const scaledObject = () =>
   about("The Kubernetes object to scale.", required(part(kubernetesObjectSelector)));
@@ -138,10 +165,14 @@ const kubernetesReplicas = message(
 
 const gradientIns = () =>
   ins(
-    message("Gradient.Ins", {
-      signal: input("The measured signal."),
-      setpoint: input("Target value of the signal."),
-    }),
+    message(
+      "Gradient.Ins",
+      {
+        signal: input("The measured signal."),
+        setpoint: input("Target value of the signal."),
+      },
+      { check: ({ setpoint }, _, warn) => checkSetpoint(setpoint, warn) },
+    ),
   );
 const slope = () => about("Exponent of the ratio of signal to setpoint.", number({ default: 1 }));
 
@@ -234,30 +265,44 @@ const scaleInController = message("ScaleInController", {
   alerter: proposalAlert(),
 });
 
-const scalingParameters = message("AutoScaler.ScalingParameters", {
-  max_scale_out_percentage: about(
-    "Maximum number of replicas added in one step, in percent of the running ones; at least one.",
-    number({ default: 10, special: "infinities" }),
-  ),
-  max_scale_in_percentage: about(
-    "Maximum number of replicas removed in one step, in percent of the running ones; at least one.",
-    number({ default: 1, special: "infinities" }),
-  ),
-  scale_out_cooldown: about(
-    "Time after scaling out during which no further scaling happens.",
-    durationOr(30_000),
-  ),
-  scale_in_cooldown: about(
-    "Time after scaling in during which there is no further scaling in.",
-    durationOr(120_000),
-  ),
-  cooldown_override_percentage: about(
-    "A proposal that exceeds the last one by this percentage ends the scale-out cooldown.",
-    number({ default: 50, special: "infinities" }),
-  ),
-  scale_out_alerter: about("Alert raised when scaling out.", required(part(alerterParameters))),
-  scale_in_alerter: about("Alert raised when scaling in.", required(part(alerterParameters))),
-});
+const STEPS = ["max_scale_out_percentage", "max_scale_in_percentage"] as const;
+
+const scalingParameters = message(
+  "AutoScaler.ScalingParameters",
+  {
+    max_scale_out_percentage: about(
+      "Maximum number of replicas added in one step, in percent of the running ones; at least one.",
+      number({ default: 10, special: "infinities" }),
+    ),
+    max_scale_in_percentage: about(
+      "Maximum number of replicas removed in one step, in percent of the running ones; at least one.",
+      number({ default: 1, special: "infinities" }),
+    ),
+    scale_out_cooldown: about(
+      "Time after scaling out during which no further scaling happens.",
+      durationOr(30_000),
+    ),
+    scale_in_cooldown: about(
+      "Time after scaling in during which there is no further scaling in.",
+      durationOr(120_000),
+    ),
+    cooldown_override_percentage: about(
+      "A proposal that exceeds the last one by this percentage ends the scale-out cooldown.",
+      number({ default: 50, special: "infinities" }),
+    ),
+    scale_out_alerter: about("Alert raised when scaling out.", required(part(alerterParameters))),
+    scale_in_alerter: about("Alert raised when scaling in.", required(part(alerterParameters))),
+  },
+  {
+    check(parameters, _, warn) {
+      for (const step of STEPS) {
+        const percentage = parameters[step];
+        if (percentage < 0)
+          warn("unusual_value", [step], `${percentage}, so that each step is one replica`);
+      }
+    },
+  },
+);
 
 export const autoScaler = message("AutoScaler", {
   scaling_backend: about(
