@@ -126,6 +126,11 @@ test("values that contradict each other are refused, with what was wanted and wh
   const mode = (to: string) => treeOf("sluice-agent.installationMode", to);
   const AGENTS_ETCD = treeOf("sluice-agent.agent.config.etcd.endpoints", ENDPOINTS);
   const CONTROLLERS_ETCD = treeOf("sluice-controller.controller.config.etcd.endpoints", ENDPOINTS);
+  const etcds = (agents: readonly string[], controllers: readonly string[]) =>
+    merged(
+      treeOf("sluice-agent.agent.config.etcd.endpoints", agents),
+      treeOf("sluice-controller.controller.config.etcd.endpoints", controllers),
+    );
   const FOLLOWING = treeOf(
     "sluice-agent.agent.config.service_discovery.kubernetes.source",
     "controller",
@@ -189,6 +194,14 @@ test("values that contradict each other are refused, with what was wanted and wh
       /sluice-agent\.agent\.config\.etcd\.endpoints: wanted the addresses in sluice-controller\.controller\.config\.etcd/,
     ],
     [
+      () => release(etcds(["http://a:1", "http://b:1"], ["http://c:1"])),
+      /sluice-agent\.agent\.config\.etcd\.endpoints: wanted at least one of the addresses in .* \(http:\/\/c:1\), spelled alike, got http:\/\/a:1, http:\/\/b:1/,
+    ],
+    [
+      () => controller(treeOf("injector", { replicaCount: 0, failurePolicy: "Fail" })),
+      /injector\.replicaCount: wanted at least 1 beside injector\.failurePolicy Fail, got 0/,
+    ],
+    [
       () => release(treeOf("sluice-agent.agent.config.etcd.namespace", "mine")),
       /sluice-agent\.agent\.config\.etcd\.namespace: wanted that of the controllers \(sluice-controller\.controller\.config\.etcd\.namespace\), aperture, got mine/,
     ],
@@ -204,7 +217,15 @@ test("values that contradict each other are refused, with what was wanted and wh
       () => release(FOLLOWING, treeOf(PUBLISHED, false)),
       /sluice-controller\.controller\.config\.service_discovery\.kubernetes\.enabled: wanted true beside sluice-agent\.agent\.config\.service_discovery\.kubernetes\.source controller, got false/,
     ],
-    ...["127.0.0.1:9999", "localhost:80", "[::1]:80"].flatMap((addr) => {
+    ...[
+      "127.0.0.1:9999",
+      "localhost:80",
+      "LOCALHOST:80",
+      "ip6-localhost:80",
+      "[::1]:80",
+      "[0:0:0:0:0:0:0:1]:80",
+      "[::ffff:127.0.0.1]:80",
+    ].flatMap((addr) => {
       const listener = (process: string) => treeOf(`${process}.config.server.listener.addr`, addr);
       const got = `${addr.replace(/[[\]]/g, "\\$&")}`;
       return [
@@ -228,6 +249,7 @@ test("values that contradict each other are refused, with what was wanted and wh
     merged(treeOf("sluice-agent.enabled", false), noInjector),
     merged(treeOf("sluice-agent.agent.create", false), noInjector),
     merged(AGENTS_ETCD, CONTROLLERS_ETCD),
+    etcds(["http://a:1", "http://b:1"], ["http://b:1", "http://c:1"]),
     merged(treeOf("sluice-agent.agent.config.etcd.namespace", "aperture")),
     merged(
       treeOf("sluice-agent.agent.config.etcd.namespace", "mine"),
@@ -243,6 +265,9 @@ test("values that contradict each other are refused, with what was wanted and wh
     ),
   ])
     await release(values);
+  for (const addr of [":8080", "0.0.0.0:8080", "[::]:8080", "[::10:1]:8080"])
+    await controller(treeOf("controller.config.server.listener.addr", addr));
+  await controller(treeOf("injector", { replicaCount: 0, failurePolicy: "Ignore" }));
 
   // The chart compares with this default.
   for (const process of ["agent", "controller"] as const)

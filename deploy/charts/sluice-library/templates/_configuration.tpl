@@ -167,11 +167,11 @@ default, and where: what the tree is called.
 
 {{/*
 Fails where a process listens on loopback, where no other pod and no probe reaches it. Takes config (a tree), where: what
-the tree is called, and beside: why others must reach it.
+the tree is called, and beside: why others must reach it. A courtesy: other names of loopback are not known here.
 */}}
 {{- define "sluice.refuseLoopback" -}}
 {{- $addr := toString (((.config.server | default dict).listener | default dict).addr) -}}
-{{- if regexMatch "^(127\\.|localhost:|\\[::1\\]|\\[::ffff:127\\.)" $addr -}}
+{{- if regexMatch "(?i)^(127\\.|(localhost|ip6-localhost|ip6-loopback)\\.?:|\\[[0:]+1\\]|\\[[0:]+ffff:(127\\.|7f))" $addr -}}
 {{- fail (printf "\n\n%s.server.listener.addr: wanted an address that other pods and probes reach, such as :8080, beside %s, got %s\n" .where .beside $addr) -}}
 {{- end -}}
 {{- end -}}
