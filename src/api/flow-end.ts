@@ -54,7 +54,8 @@ const NAMES_NOTHING =
   "wanted inflight_requests, a reservation_id or a control_point, got none of them";
 const NOT_RESERVED =
   "wanted the reservation_id of the reply to the check, got none: the flow was charged what it took";
-const NOT_KNOWN = "the reservation was settled before, or the time to settle it is over";
+const NOT_KNOWN =
+  "wanted a reservation that awaits its settlement, got none: it was settled before, the time to settle it is over, or no check made it";
 const ELSEWHERE =
   "wanted a reservation of this agent, got one of another agent or from before a restart: flows with a cost end at the agent that checked them";
 
