@@ -47,6 +47,18 @@ resources:
 `;
 
 describe("the end of a request", () => {
+  it("is not counted where its check waits for ever, and a note says so", async () => {
+    const never = QUEUE.replaceAll("queue_timeout: 1s", "queue_timeout: 3600s").replace(
+      "fill_amount: { constant_signal: { value: 10 } }",
+      "fill_amount: { constant_signal: { value: 0.001 } }",
+    );
+    const { notes } = await run(`duration: 2s\n${SERVICE("")}`, { policies: { queue: never } });
+    assert.ok(
+      notes.some(({ text }) => /^service s: 198 checks still waited .* do not count$/.test(text)),
+      JSON.stringify(notes),
+    );
+  });
+
   it("frees its slot when the agent is told of it", async () => {
     const policy = concurrencyPolicy(1);
     const accepted = async (more: string) => {
@@ -70,6 +82,12 @@ describe("the end of a request", () => {
     assert.equal(Math.round(last("GOLD")), 10);
     const { rows: free } = await run(`duration: 60s\n${SERVICE(mix)}`);
     assert.equal(rows[0]?.offered, free[0]?.offered, "those that wait at the end have arrived");
+    // However long their queue lets them wait.
+    const patient = QUEUE.replaceAll("queue_timeout: 1s", "queue_timeout: 45s");
+    const { rows: late } = await run(`duration: 60s\n${SERVICE(mix)}`, {
+      policies: { queue: patient },
+    });
+    assert.equal(late[0]?.offered, free[0]?.offered);
     const answered = (rows[0]?.goodput ?? 0) * 60;
     assert.ok(Math.abs(last("ENDED") - answered) < 30, `${last("ENDED")} of ${answered}`);
   });

@@ -72,6 +72,7 @@ export class SimulatedService {
   #queue: Request[] = [];
   #head = 0;
   #queued = 0;
+  #undecided = 0;
   #busy = 0;
   #counted = 0;
   #stats = emptyStats();
@@ -94,6 +95,11 @@ export class SimulatedService {
     return this.#queued;
   }
 
+  /** Number of checks that arrived within the simulated time and wait in the queue of a scheduler. */
+  get undecided(): number {
+    return this.#undecided;
+  }
+
   get busy(): number {
     return this.#busy;
   }
@@ -113,8 +119,16 @@ export class SimulatedService {
     const judged = gate.judge(flow);
     const onVerdict = (verdict: Verdict) =>
       this.#judged(flow, verdict, requestClass, tries, arrived);
-    if (judged instanceof Pending) judged.whenSettled(onVerdict, raise);
-    else onVerdict(judged);
+    if (!(judged instanceof Pending)) {
+      onVerdict(judged);
+      return;
+    }
+    const counts = arrived < this.#context.until ? 1 : 0;
+    this.#undecided += counts;
+    judged.whenSettled((verdict) => {
+      this.#undecided -= counts;
+      onVerdict(verdict);
+    }, raise);
   }
 
   #judged(

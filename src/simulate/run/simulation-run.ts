@@ -1,7 +1,6 @@
 // One simulation run: services and their callers, the agent in front of them, and the circuits that control it, in
 // virtual time. Equal seeds give equal runs.
 
-import { LONGEST_WAIT_MS } from "#flow/flow.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { plain } from "#policy/document/tree.ts";
 import type { QueryEngine, Sample } from "#promql/result.ts";
@@ -25,6 +24,10 @@ import { multiples, runSchedule, type ScheduledTask } from "./schedule.ts";
 
 /** Start of every run, Unix ms: midnight, so that ticks of any usual interval fall on multiples of it. */
 const EPOCH = 1_767_225_600_000;
+
+/** Longest time after a run, virtual ms, for the checks that wait in queues; and the steps in which it passes. */
+const LONGEST_WAIT_MS = 600_000;
+const STEP_MS = 1_000;
 
 interface SimulationRunOptions {
   readonly policies: readonly CompiledPolicy[];
@@ -89,9 +92,19 @@ export class SimulationRun {
     for (const { service } of this.#services) service.open();
     await runSchedule(this.#tasks(), (at) => this.#timeline.run(at));
     this.#timeline.run(durationMs);
-    // Requests whose checks still wait in a queue have arrived, and count as soon as they are decided.
-    // Checks that wait in queues at the end of the run are decided afterwards.
-    this.#timeline.run(durationMs + LONGEST_WAIT_MS);
+    this.#decideWaiting();
+  }
+
+  /** Runs on until the last check that arrived in the run and waits in a queue is decided: only then it counts. */
+  #decideWaiting(): void {
+    const { durationMs } = this.#options.scenario;
+    const waiting = () => this.#services.filter(({ service }) => service.undecided > 0);
+    for (let ms = STEP_MS; ms <= LONGEST_WAIT_MS && waiting().length > 0; ms += STEP_MS)
+      this.#timeline.run(durationMs + ms);
+    for (const { model, service } of waiting()) {
+      const text = `service ${model.name}: ${service.undecided} checks still waited in queues after ${LONGEST_WAIT_MS / 60_000} more minutes, and do not count`;
+      this.notes.add(text, durationMs);
+    }
   }
 
   /** At equal times configuration changes come first, then scrapes, then ticks. */
