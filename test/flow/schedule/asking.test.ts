@@ -10,8 +10,9 @@ import type { SharedCounters, SharedEngine } from "#flow/counters/shared-counter
 import { Pending } from "#flow/flow.ts";
 import { LabelSlots, Labels } from "#flow/label.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
+import { Pressure } from "#flow/schedule/queue/pressure.ts";
 import { BucketGate } from "#flow/schedule/quota-scheduler.ts";
-import { claims, flowOf } from "../../kit/sluice/flow.ts";
+import { claims, componentOf, flowOf } from "../../kit/sluice/flow.ts";
 import {
   concurrencyQueueRule,
   NOTHING_LEFT,
@@ -186,43 +187,58 @@ it("when the flow at the head leaves, a smaller one is asked about sooner, and o
   assert.deepEqual(bench.left, NOTHING_LEFT);
 });
 
-/** Length of the pause at a gate of 100 tokens per second: `pressure` is the weight of its queue, which has priority 8. */
+/** Time over which a pressure that is new takes the tokens to have arrived, ms. */
+const WINDOW_MS = 2_000 * (1 - Math.exp(-100 / 2_000));
+
+const unasked = (): never => assert.fail("the length of a pause depends on no answer");
+
+/** Length of the pause at a gate of 0.1 tokens per ms, of which workloads of priority 8 each ask for so many per ms. */
 function pauseOf(
-  pressure: number,
+  perMs: readonly number[],
   { capacity = 1_000, priority = 8, patienceMs = 60_000, chance = MEAN } = {},
 ): number {
-  const component = { policyName: "p", policyHash: "h", componentId: "c", deniedStatus: 0 };
   const limiter = {
-    component: { ...component, onFailure: "local" },
+    component: componentOf(),
+    most: capacity,
+    settlement: undefined,
     shared: { capacity, amount: 100, intervalMs: 1_000 },
+    peek: unasked,
+    take: unasked,
+    undo: unasked,
+    decide: unasked,
+    settle: unasked,
   };
   const rule = quotaRule({ workloads: [workload("high", 8)] });
-  const gate = new BucketGate(limiter as never, rule, new LabelSlots(), {
-    observer: NO_OBSERVER,
-    chance,
-  });
-  return gate.pauseMs({ weight: () => pressure } as never, { priority, patienceMs } as never, 0);
+  const gate = new BucketGate(limiter, rule, new LabelSlots(), { observer: NO_OBSERVER, chance });
+  const pressure = new Pressure(0);
+  const ticket = { workload: "", tokens: 1, fairness: undefined, lacksTokens: false };
+  for (const [at, tokensPerMs] of perMs.entries()) {
+    const tokens = tokensPerMs * WINDOW_MS;
+    pressure.arrived({ ...ticket, workload: String(at), priority: 8, tokens }, 0);
+  }
+  return gate.pauseMs(pressure, { ...ticket, priority, patienceMs }, 0);
 }
 
 const near = (ms: number, wanted: number) =>
   assert.ok(Math.abs(ms - wanted) < 1e-9, `${ms} ms, wanted ${wanted}`);
 
 it("pauses are 10 ms on average where as much of the highest priority is asked for as there is, and shorter under more pressure", () => {
-  near(pauseOf(0.1 * 8), 10);
-  near(pauseOf(0.2 * 8), 5);
-  near(pauseOf(0.05 * 8), 20);
+  near(pauseOf([0.1]), 10);
+  near(pauseOf([0.1, 0.1]), 5);
+  near(pauseOf([0.5]), 10);
+  near(pauseOf([0.05]), 20);
 });
 
 it("mean pauses are bounded: 250 ms, a part of the time that fills the bucket, and a third of a flow's patience", () => {
-  near(pauseOf(1e-6), 250);
-  near(pauseOf(1e-6, { capacity: 10 }), 25);
-  near(pauseOf(0.1 * 8, { capacity: 10 }), 2.5);
-  near(pauseOf(1e-6, { patienceMs: 300 }), 100);
-  near(pauseOf(1e-6, { patienceMs: 150, priority: 2 }), 200);
-  near(pauseOf(1e-6, { patienceMs: 30, priority: 0.001 }), 80);
+  near(pauseOf([1e-7]), 250);
+  near(pauseOf([1e-7], { capacity: 10 }), 25);
+  near(pauseOf([0.1], { capacity: 10 }), 2.5);
+  near(pauseOf([1e-7], { patienceMs: 300 }), 100);
+  near(pauseOf([1e-7], { patienceMs: 150, priority: 2 }), 200);
+  near(pauseOf([1e-7], { patienceMs: 30, priority: 0.001 }), 80);
 });
 
 it("pauses are exponential", () => {
-  near(pauseOf(0.1 * 8, { chance: () => 0 }), 0);
-  near(pauseOf(0.1 * 8, { chance: () => 1 - Math.exp(-3) }), 30);
+  near(pauseOf([0.1], { chance: () => 0 }), 0);
+  near(pauseOf([0.1], { chance: () => 1 - Math.exp(-3) }), 30);
 });
