@@ -5,10 +5,11 @@ import { createServer } from "node:net";
 
 /**
  * Below the ports that the system gives to connections and to servers that take any, so that none of these takes a port
- * before the process that is told it. The bus of Redis Cluster, 10 000 above, is below them, too.
+ * before the process that is told it. The bus of a node of Redis Cluster is 10 000 above its port: below those of the system, too, and above all that are
+ * given away.
  */
 const FIRST = 10_000;
-const COUNT = 12_000;
+const COUNT = 10_000;
 
 /** Ports that this process has given away. */
 const given = new Set<number>();
