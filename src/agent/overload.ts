@@ -24,7 +24,7 @@ export function guardOverload(
   }
   const calm =
     server.grpc.transport === "grpc-js"
-      ? "no check is shed. How long they wait is not measured: server.grpc.transport is grpc-js"
+      ? "no check is shed. How long gRPC checks wait is not measured: server.grpc.transport is grpc-js"
       : "no check is shed";
   let reportedAt = Number.NEGATIVE_INFINITY;
   /** Checks that had been shed when the last report was made; undefined when the current episode is not reported. */
@@ -43,7 +43,7 @@ export function guardOverload(
         reportedAt = clock.now();
         // The check that is shed first is counted already.
         before ??= shed - 1;
-        const why = `checks waited for ${ms} ms, and ${inProgress} checks are in progress`;
+        const why = `checks waited for ${ms} ms until it was their turn, and ${inProgress} checks are in progress`;
         log.warn({ delay: ms, inProgress }, `overloaded, failure modes answer some checks: ${why}`);
       } else {
         status.ok(calm);

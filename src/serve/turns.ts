@@ -10,10 +10,12 @@ import type { Clock } from "#base/clock.ts";
  * HTTP/2 is one unit, a JSON request is eight. A new connection waits for one or two such turns.
  */
 export const MAX_WORK_PER_TURN = 1_024;
-/** Milliseconds after which a turn ends, however little it has done: checks may cost far more than five microseconds. */
+/** Milliseconds after which a turn ends, at the next reading of the clock: checks may cost far more than 5 µs. */
 export const MAX_TURN_MS = 10;
 /** Units of work after which a turn reads the clock again. */
-export const WORK_BETWEEN_LOOKS = 16;
+export const WORK_BETWEEN_LOOKS = 64;
+/** Milliseconds between two such readings that are no reason to bound the turn in time. */
+const MAX_QUICK_MS = 1;
 /** The part of a turn that one connection may use before it waits in line behind the others. */
 export const MAX_WORK_PER_VISIT = 256;
 /** Units of one JSON request. */
@@ -32,8 +34,15 @@ export const MAX_READ_AHEAD_TOTAL = 32 * 1024 * 1024;
 /** Bytes that a read counts in addition, so that many small ones are bounded as well. */
 export const READ_AHEAD_PER_CHUNK = 512;
 
+/** Work that a new connection may do in its first visit: its settings and a first call. Then it waits in line. */
+const MAX_WORK_OF_NEWCOMER = 16;
+/** Waits of one measurement that are kept; the rest of a longer one would change its median little. */
+const MAX_WAITS = 1_024;
+
 /** A connection that has sent more than could be handled when it came. */
 export interface Waiting {
+  /** When the oldest of it was read, on the clock of the turns. */
+  readonly since: number;
   /** Handles what waits, for as long as `Turns.spend` allows. Returns whether more is left. */
   work(): boolean;
 }
@@ -46,6 +55,7 @@ export class Turns {
   /** When the end of this turn was scheduled, as it begins or soon after, and the units until the clock is read again. */
   #began = 0;
   #untilLook = WORK_BETWEEN_LOOKS;
+  #lookedAt = 0;
   #endScheduled = false;
   /** A connection was accepted in this turn, and how many turns in a row have only accepted. */
   #accepted = false;
@@ -54,10 +64,9 @@ export class Turns {
   /** New connections, which go before the line: a probe opens one each time, and it must not wait behind a flood. */
   #newcomers: Waiting[] = [];
   #readAhead = 0;
-  /** Milliseconds for which the work of this visit had waited; units of work, and the sum of their waits. */
-  #waited = 0;
-  #units = 0;
-  #waits = 0;
+  /** Visits to connections that did not have to wait, and the waits of the others in ms. */
+  #unwaited = 0;
+  #waits: number[] = [];
 
   constructor(clock: Pick<Clock, "now">) {
     this.#clock = clock;
@@ -67,8 +76,13 @@ export class Turns {
   enter(): boolean {
     if (this.#accepted || this.#left <= 0 || this.#someWait) return false;
     this.#visitLeft = MAX_WORK_PER_VISIT;
-    this.#waited = 0;
+    this.#unwaited++;
     return true;
+  }
+
+  /** A connection was accepted in this turn, or waits for its first visit. */
+  get accepting(): boolean {
+    return this.#accepted || this.#newcomers.length > 0;
   }
 
   /** No connection is being accepted, and none waits in line. */
@@ -81,8 +95,6 @@ export class Turns {
     this.#left -= units;
     this.#visitLeft -= units;
     this.#untilLook -= units;
-    this.#units += units;
-    this.#waits += units * this.#waited;
     if (this.#untilLook <= 0) this.#look();
     return this.goesOn;
   }
@@ -98,22 +110,23 @@ export class Turns {
     this.#scheduleEnd();
   }
 
-  /** The time, for `waitedSince`. */
+  /** The time, for `Waiting.since`. */
   now(): number {
     return this.#clock.now();
   }
 
-  /** The work that follows in this visit has waited since this time. */
-  waitedSince(time: number): void {
-    this.#waited = this.#clock.now() - time;
-  }
-
-  /** The mean time that the work since the last call had waited in line, ms; 0 without any. */
-  takeWait(): number {
-    const mean = this.#units > 0 ? this.#waits / this.#units : 0;
-    this.#units = 0;
-    this.#waits = 0;
-    return mean;
+  /**
+   * How long connections had waited when their turn came, ms: the median of all visits since the last call; undefined
+   * without any. Not a mean: the backlog of one connection behind itself says nothing about the others.
+   */
+  takeWait(): number | undefined {
+    const waits = this.#waits.sort((a, b) => a - b);
+    const middle = Math.floor((this.#unwaited + waits.length) / 2) - this.#unwaited;
+    const wait = middle < 0 ? 0 : waits[middle];
+    const some = this.#unwaited > 0 || waits.length > 0;
+    this.#unwaited = 0;
+    this.#waits = [];
+    return some ? wait : undefined;
   }
 
   /** Counts bytes that are held until they can be handled; negative: no longer. Returns whether more may be read. */
@@ -135,9 +148,15 @@ export class Turns {
   /** Ends a turn that has taken its time. */
   #look(): void {
     this.#untilLook = WORK_BETWEEN_LOOKS;
-    // Turns that do little are not told apart: that would cost a look at the queue of the system for each.
-    if (!this.#endScheduled) this.#scheduleEnd();
-    else if (this.#clock.now() - this.#began >= MAX_TURN_MS) this.#left = 0;
+    const now = this.#clock.now();
+    const sinceLook = now - this.#lookedAt;
+    this.#lookedAt = now;
+    if (this.#endScheduled) {
+      if (now - this.#began >= MAX_TURN_MS) this.#left = 0;
+    } else if (sinceLook > MAX_QUICK_MS || this.#left < MAX_WORK_PER_TURN / 2) {
+      // Turns that do little, and quickly, are not told apart: that would cost a look at the queue of the system for each.
+      this.#scheduleEnd();
+    }
   }
 
   #scheduleEnd(): void {
@@ -164,14 +183,24 @@ export class Turns {
   }
 
   #workInLine(): void {
-    const line = this.#line;
-    // Connections that have more left go to the end of the line, and are not visited twice in one turn.
-    let visits = line.length + this.#newcomers.length;
-    for (; visits > 0 && this.#left > 0; visits--) {
-      const next = this.#newcomers.shift() ?? line.shift();
-      this.#visitLeft = MAX_WORK_PER_VISIT;
-      this.#waited = 0;
-      if (next?.work() === true) line.push(next);
+    const [newcomers, line] = [this.#newcomers, this.#line];
+    // Half of the turn at most, so that a flood of new connections does not stop the others.
+    const enough = () =>
+      this.#left <= MAX_WORK_PER_TURN / 2 || this.#clock.now() - this.#began >= MAX_TURN_MS / 2;
+    for (let left = newcomers.length; left > 0 && this.#left > 0; left--) {
+      if (line.length > 0 && enough()) break;
+      this.#visit(newcomers.shift(), MAX_WORK_OF_NEWCOMER);
     }
+    // Connections that have more left go to the end of the line, and are not visited twice in one turn.
+    for (let left = line.length; left > 0 && this.#left > 0; left--) {
+      this.#visit(line.shift(), MAX_WORK_PER_VISIT);
+    }
+  }
+
+  #visit(next: Waiting | undefined, most: number): void {
+    if (next === undefined) return;
+    this.#visitLeft = most;
+    if (this.#waits.length < MAX_WAITS) this.#waits.push(this.#clock.now() - next.since);
+    if (next.work()) this.#line.push(next);
   }
 }

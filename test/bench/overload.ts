@@ -1,7 +1,10 @@
-// An agent that gets up to ten times as many checks as it can judge, with policies whose selectors and classifiers take
-// most of the time: latency by priority, what is judged, and how soon everything is judged again. Beside it, the same
-// without shedding. `node test/bench/overload.ts [--times 3] [--seconds 8]`
+// An agent that gets several times as many checks as it can judge, with policies whose selectors and classifiers take
+// most of the time: what is judged by priority, how soon everything is judged again, and the latency of important checks
+// from another process, because those of the load generator itself wait in its own event loop as well. Beside it, the
+// same without shedding. `node test/bench/overload.ts [--times 3] [--seconds 8]`
 
+import { fork } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,15 +22,23 @@ const { values } = parseArgs({
 });
 const times = Number(values.times);
 const forMs = Number(values.seconds) * 1_000;
+/** Set in the other process: the address at which it asks. */
+const probed = process.env["SLUICE_BENCH_PROBED"];
 
-/** The part of the load in which the share that is shed settles; its latencies are reported apart. */
+/** The parts of the load in which the share that is shed settles, and in which it has settled. */
 const SETTLING = 0.4;
+const PERIODS = [
+  ["while it settles", 0, SETTLING],
+  ["settled", SETTLING, 1],
+] as const;
 /** A check costs most of a millisecond, so that the load generator has little to do beside the agent. */
 const PATTERNS = 480;
 /** Callers that keep the agent busy all the time, and checks after which its code is optimised. */
 const CALLERS = 32;
 const WARM_UP = 6_000;
 const TO_MEASURE = 3_000;
+/** Important checks that the other process sends. */
+const PROBES_PER_SECOND = 50;
 /** Share of what is possible that is sent after the overload. */
 const AFTERWARDS = 0.3;
 
@@ -80,42 +91,35 @@ async function run(enabled: boolean): Promise<void> {
       "checks a second that are possible",
       `${Math.round(possible)}, ${cost} µs each, ${share} % of a processor`,
     );
-    const health: number[] = [];
-    let over = false;
-    const asking = (async () => {
-      while (!over) {
-        const asked = performance.now();
-        await fetchBody(target, "/healthz");
-        health.push(performance.now() - asked);
-        await new Promise((resolve) => setTimeout(resolve, 20));
-      }
-    })();
     const resident = sluice.resident();
     const began = sluice.cpu();
     const ownTime = process.cpuUsage();
+    const probing = probeFrom(target);
     const result = await caller.send(possible * times, (_, ms) => ms > forMs);
     const ended = performance.now();
     const { user, system } = process.cpuUsage(ownTime);
-    over = true;
-    await asking;
+    const probes = await probing;
     line(`sent at ${times} times that`, `${result.sent}, ${result.failed.length} failed`);
     const took = `${(sluice.cpu() - began).toFixed(1)} s`;
     line("processor time", `${took}, load generator ${((user + system) / 1e6).toFixed(1)} s`);
     // Checks that are sent late belong to the generator's queue, and not to the agent's.
     line("sent late by", `p50 ${at(result.late, 0.5)}, p99 ${at(result.late, 0.99)}`);
     for (const tier of ["gold", "tin"]) {
-      for (const [when, from, to] of [
-        ["while it settles", 0, SETTLING],
-        ["settled", SETTLING, 1],
-      ] as const) {
-        const { judged, shed, latencies } = ofTier(result, tier, from, to);
-        const share = ((100 * judged) / (judged + shed)).toFixed(1);
-        const latency = `p50 ${at(latencies, 0.5)}, p99 ${at(latencies, 0.99)}`;
-        line(`${tier}, ${when}`, `${share} % judged, ${latency}`);
+      for (const [when, from, to] of PERIODS) {
+        const { judged, shed } = ofTier(result, tier, from, to);
+        line(`${tier}, ${when}`, `${((100 * judged) / (judged + shed)).toFixed(1)} % judged`);
       }
     }
-    health.sort((a, b) => a - b);
-    line("/healthz", `p50 ${at(health, 0.5)}, p99 ${at(health, 0.99)}, ${health.length} answers`);
+    for (const [what, latencies] of Object.entries<number[]>(probes)) {
+      for (const [when, from, to] of PERIODS) {
+        const part = latencies.slice(latencies.length * from, latencies.length * to);
+        part.sort((a, b) => a - b);
+        line(
+          `${what} from another process, ${when}`,
+          `p50 ${at(part, 0.5)}, p99 ${at(part, 0.99)}`,
+        );
+      }
+    }
     const more = (sluice.resident() - resident) / (1 << 20);
     line("resident memory", `${more.toFixed(0)} MB more than before`);
     for (;;) {
@@ -132,6 +136,43 @@ async function run(enabled: boolean): Promise<void> {
   }
 }
 
-pinLoad();
-await run(true);
-await run(false);
+/** Latencies in the order of the answers, ms. */
+interface Probes {
+  readonly gold: number[];
+  readonly "/healthz": number[];
+}
+
+/** Asks for as long as the load lasts, in another process. */
+async function probeFrom(target: string): Promise<Probes> {
+  const env = { ...process.env, SLUICE_BENCH_PROBED: target };
+  const child = fork(import.meta.filename, process.argv.slice(2), { env });
+  const [probes] = await once(child, "message");
+  return probes as Probes;
+}
+
+async function probe(target: string): Promise<Probes> {
+  const caller = new OverloadCaller(target, 1);
+  const health: number[] = [];
+  const began = performance.now();
+  const asking = (async () => {
+    while (performance.now() - began < forMs) {
+      const asked = performance.now();
+      await fetchBody(target, "/healthz");
+      health.push(performance.now() - asked);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  })();
+  const { answers } = await caller.send(PROBES_PER_SECOND, (_, ms) => ms > forMs, true);
+  await asking;
+  caller.close();
+  return { gold: [...answers.values()].flatMap(({ latencies }) => latencies), "/healthz": health };
+}
+
+if (probed === undefined) {
+  pinLoad();
+  await run(true);
+  await run(false);
+} else {
+  process.send?.(await probe(probed));
+  process.disconnect?.();
+}

@@ -17,6 +17,7 @@ function connection(turns: Turns, units: number, each: () => void = () => undefi
   const visits: number[] = [];
   let left = units;
   return {
+    since: turns.now(),
     visits,
     work(): boolean {
       let done = 0;
@@ -95,24 +96,47 @@ test("a turn without a line ends in time as well", async () => {
   assert.equal(turns.enter(), true);
 });
 
-test("the mean wait counts each unit of work that was handled, and what did not wait", async () => {
+test("the wait is the median of the visits since the last question", async () => {
   const clock = fakeClock();
   const turns = full(clock);
-  assert.equal(turns.takeWait(), 0);
-  const readAt = turns.now();
-  turns.wait({
-    work() {
-      turns.waitedSince(readAt);
-      turns.spend(30);
-      return false;
-    },
-  });
-  clock.advance(40);
+  assert.equal(turns.takeWait(), undefined);
+  const first = connection(turns, 1);
+  clock.advance(30);
+  const others = Array.from({ length: 3 }, () => connection(turns, 1));
+  clock.advance(10);
+  for (const each of [first, ...others]) turns.wait(each);
   await turn();
+  assert.equal(turns.takeWait(), 10);
+  assert.equal(turns.takeWait(), undefined, "nobody had a turn since");
   assert.ok(turns.enter());
-  turns.spend(10);
-  assert.equal(turns.takeWait(), 30);
-  assert.equal(turns.takeWait(), 0, "nothing was handled since");
+  assert.equal(turns.takeWait(), 0);
+});
+
+test("the backlog of one caller is no wait of the others", async () => {
+  const clock = fakeClock();
+  const turns = full(clock);
+  const greedy = connection(turns, 1_000_000);
+  clock.advance(1_000);
+  turns.wait(greedy);
+  for (let at = 0; at < 10; at++) {
+    const honest = Array.from({ length: 3 }, () => connection(turns, 1));
+    for (const each of honest) turns.wait(each);
+    clock.advance(5);
+    await turn();
+  }
+  assert.equal(greedy.visits.length, 10);
+  assert.equal(turns.takeWait(), 5);
+});
+
+test("new connections that have much to do leave half of each turn to the others", async () => {
+  const turns = full();
+  const waiting = connection(turns, 1_000 * MAX_WORK_PER_VISIT);
+  turns.wait(waiting);
+  for (let at = 0; at < 20; at++) {
+    for (let more = 0; more < 64; more++) turns.wait(connection(turns, 16), true);
+    await turn();
+  }
+  assert.ok(waiting.visits.length >= 10, `${waiting.visits.length} visits`);
 });
 
 test("what connections read ahead is bounded for all of them together", () => {

@@ -120,7 +120,7 @@ const overloadConfig = table(
     enabled: bool(true, "Shed checks. Otherwise all wait until they are judged.", { own: true }),
     max_delay: duration(
       "50ms",
-      "Mean time for which checks wait until the agent comes to them, above which some are shed: if it lasts for 200 ms in which the agent is never idle, in the first five seconds of a process for one second. Not measured where `server.grpc.transport` is grpc-js.",
+      "Checks are shed when callers wait for longer than this, by the median, until it is their turn, and the agent has not been idle for 200 ms (for a second in the first five seconds with checks). Where `server.grpc.transport` is grpc-js, waits of gRPC calls are not measured.",
       { own: true, least: "above 0s" },
     ),
     max_in_progress: number(

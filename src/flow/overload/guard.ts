@@ -33,8 +33,8 @@ export interface GuardContext {
   readonly chance: Chance;
   /** Milliseconds for which the event loop has had nothing to do, ever. */
   readonly idle: () => number;
-  /** The mean time that what was handled since the last call had waited for it, ms. */
-  readonly waited: () => number;
+  /** The median time for which callers had waited when it was their turn, since the last call, ms; undefined without any. */
+  readonly waited: () => number | undefined;
   /** An episode of shedding has begun, or is over. */
   readonly changed?: (shedding: boolean) => void;
 }
@@ -44,7 +44,7 @@ export class OverloadGuard implements InProgress {
   until = Number.NEGATIVE_INFINITY;
   /** Checks that were shed. */
   shed = 0;
-  /** The mean wait at the last measurement, ms. */
+  /** The median wait at the last measurement, ms. */
   delay = 0;
   readonly #maxInProgress: number;
   readonly #context: GuardContext;
@@ -78,7 +78,7 @@ export class OverloadGuard implements InProgress {
     return this.#inProgress;
   }
 
-  /** The longest mean wait since the agent fell behind, ms; 0 while it keeps up. */
+  /** The longest median wait since the agent fell behind, ms; 0 while it keeps up. */
   get peak(): number {
     return this.#judged.peak;
   }
@@ -165,12 +165,13 @@ export class OverloadGuard implements InProgress {
   }
 
   #look(now: number): void {
-    this.delay = this.#context.waited();
+    const waited = this.#context.waited();
+    this.delay = waited ?? 0;
     this.#judged.measured({
       now,
       lasted: now - this.#lookedAt,
       idle: this.#context.idle() - this.#idleAt,
-      waited: this.delay,
+      waited,
       checks: this.#seesAll ? this.#checks : undefined,
     });
     this.#begin(now);

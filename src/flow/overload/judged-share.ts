@@ -1,12 +1,12 @@
-// The share of checks that an agent judges: cut while they wait for longer than the limit, raised while they do not. Both
-// by multiplication, which settles; see README.md.
+// The share of checks that an agent judges: cut while they wait for longer than the limit, raised while they wait for less
+// than half of it. Both by multiplication, which settles; see README.md.
 
 /** Work has to wait for longer than the limit for so long before anything is shed, ms. */
 const SUSTAINED_MS = 200;
-/** The same in the first seconds of a process, in which its code is not optimised yet, and how long they last. */
+/** The same in the first seconds with checks, in which the code is not optimised yet, and how long they last. */
 const SUSTAINED_AT_FIRST_MS = 1_000;
 const FIRST_MS = 5_000;
-/** A loop that was idle for more than this share of the time is not overloaded. */
+/** A loop that was idle for more than this share of the time is not about to be overloaded. */
 const IDLE = 0.1;
 
 /** The cut of one measurement is this share times the wait in units of its limit, of which so many count. */
@@ -33,8 +33,8 @@ export interface Measurement {
   readonly now: number;
   readonly lasted: number;
   readonly idle: number;
-  /** Mean time that the work had waited. */
-  readonly waited: number;
+  /** How long callers had waited; undefined where none had a turn. */
+  readonly waited: number | undefined;
   /** Costs of checks; undefined where not all of them were seen. */
   readonly checks: Checks | undefined;
 }
@@ -49,7 +49,7 @@ export interface Checks {
 export class JudgedShare {
   /** The share, above 0 and up to 1. */
   value = 1;
-  /** The longest mean wait since the agent fell behind, ms; 0 while it keeps up. */
+  /** The longest wait since the agent fell behind, ms; 0 while it keeps up. */
   peak = 0;
   readonly #maxDelay: number;
   #began: number | undefined;
@@ -70,9 +70,13 @@ export class JudgedShare {
     return this.value === 1 && this.#slowSince === undefined;
   }
 
-  measured({ now, lasted, idle, waited, checks }: Measurement): void {
+  measured(measurement: Measurement): void {
+    const { now, lasted, idle, checks } = measurement;
     this.#began ??= now;
     const idleShare = lasted > 0 ? idle / lasted : 1;
+    // The loop was busy with something else, and how long callers wait is not known.
+    if (measurement.waited === undefined && idleShare < IDLE) return;
+    const waited = measurement.waited ?? 0;
     const slow = waited > this.#maxDelay;
     if (checks !== undefined) this.#learn(lasted - idle, checks);
     if (slow) this.peak = Math.max(this.peak, waited);

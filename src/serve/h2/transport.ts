@@ -167,8 +167,9 @@ class H2Transport implements Transport, ConnectionContext {
       entry.cancelAlarm();
       entry.cancelAlarm = this.#options.clock.alarm(LINGER_MS, () => socket.destroy());
     };
-    // Stop reading from a peer that floods us. It may still read the error.
+    // Stop reading from a peer that floods us. It may still read the error. Others are read to their end.
     if (failed) socket.pause();
+    else socket.resume();
     // Replies that are still being sent have their own limits: write_timeout, the grace of connection age, the
     // drain's grace.
     if (failed || socket.writableLength === 0) linger();

@@ -13,10 +13,10 @@ import type { Turns } from "../turns.ts";
 import type { ConnectionAcceptor } from "./acceptor.ts";
 
 /**
- * Turns of the event loop without a new connection and without waiting work, after which the system has none left: a
- * connection is accepted in one, and what it has sent is read in the next.
+ * Turns of the event loop without a new connection after which the system has none left: a connection is accepted in
+ * one, and what it has sent is read in the next.
  */
-const IDLE_TURNS = 4;
+const QUIET_TURNS = 4;
 /** Most turns to wait for them: more than the system keeps connections that nobody has accepted. */
 const MAX_TURNS = 2_048;
 
@@ -88,11 +88,11 @@ export class Shutdown {
   /** Accepts and answers connections that wait in the system's queue, because to their peers they are open. */
   async #acceptRest(): Promise<void> {
     const { turns } = this.#options;
-    let idle = 0;
-    for (let turn = 0; turn < MAX_TURNS && idle < IDLE_TURNS; turn++) {
+    let quiet = 0;
+    for (let turn = 0; turn < MAX_TURNS && quiet < QUIET_TURNS; turn++) {
       if (this.#cut.signal.aborted) return;
       await nextTurn();
-      idle = turns.idle ? idle + 1 : 0;
+      quiet = turns.accepting ? 0 : quiet + 1;
     }
   }
 }

@@ -74,13 +74,13 @@ const CHECK_METRICS = {
     type: "counter",
     labels: ["control_point", "agent_group", "decision_type", "cause"],
     about:
-      "Checks that were not judged because the agent has more of them than it can judge, by the answer of their policies' failure modes. Causes: checks wait for too long until it comes to them (`delay`), or checks that wait for other servers (`in_progress`). They count as checks and as decisions, too.",
+      "Checks that were not judged because the agent has more of them than it can judge, by the answer of their policies' failure modes. Causes: checks wait too long before the agent handles them (`delay`), or too many checks wait for other servers (`in_progress`). They count as checks and as decisions, too.",
   },
   sluice_check_wait_seconds: {
     type: "gauge",
     labels: [],
     about:
-      "Mean time for which what callers sent had waited until the agent came to it, in the last 20 ms. Shedding begins above `flow_control.overload.max_delay`.",
+      "Median time for which callers waited until it was their turn, of the last 20 ms before the scrape. Shedding begins above `flow_control.overload.max_delay`.",
   },
   sluice_shed_share: {
     type: "gauge",

@@ -43,9 +43,8 @@ export class VirtualLoop implements Clock {
   longestQueue = 0;
   #now = 1_000;
   #idle = 0;
-  /** Checks that were handled since the guard asked for their waits, and the sum of these, ms. */
-  #handled = 0;
-  #waits = 0;
+  /** The wait of the check with which each turn began, since the guard asked, ms. */
+  #waits: number[] = [];
   /** How long it takes to compute for a millisecond: more than one where others use the machine. */
   slowness = 1;
   #alarms: Alarm[] = [];
@@ -97,11 +96,10 @@ export class VirtualLoop implements Clock {
     this.#now += ms * this.slowness;
   }
 
-  #takeWait(): number {
-    const mean = this.#handled > 0 ? this.#waits / this.#handled : 0;
-    this.#handled = 0;
-    this.#waits = 0;
-    return mean;
+  #takeWait(): number | undefined {
+    const waits = this.#waits.sort((a, b) => a - b);
+    this.#waits = [];
+    return waits[Math.floor(waits.length / 2)];
   }
 
   /** Turns until the load and its backlog are done. `during` is called in each turn, for what disturbs the loop. */
@@ -119,11 +117,9 @@ export class VirtualLoop implements Clock {
       const turnBegan = this.#now;
       while (read.length < total && arrivesAt(read.length) <= turnBegan) read.push(turnBegan);
       this.longestQueue = Math.max(this.longestQueue, read.length - next);
+      if (next < read.length) this.#waits.push(this.#now - (read[next] ?? 0));
       for (; next < read.length && this.#now - turnBegan < TURN_MS; next++) {
-        const wait = this.#now - (read[next] ?? 0);
-        this.#waits += wait;
-        this.#handled++;
-        this.#handle(load, next, outcomes, wait);
+        this.#handle(load, next, outcomes, this.#now - (read[next] ?? 0));
       }
       during?.(this.#now);
       this.shares.push({ at: this.#now, share: this.guard.share });

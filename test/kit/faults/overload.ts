@@ -131,8 +131,15 @@ export class OverloadCaller {
     return (checks / (performance.now() - began)) * 1_000;
   }
 
-  /** Sends `rate` checks a second until `done`, and waits for all answers. */
-  async send(rate: number, done: (result: LoadResult, ms: number) => boolean): Promise<LoadResult> {
+  /**
+   * Sends `rate` checks a second until `done`, and waits for all answers. `important`: only checks of gold, at one control
+   * point.
+   */
+  async send(
+    rate: number,
+    done: (result: LoadResult, ms: number) => boolean,
+    important = false,
+  ): Promise<LoadResult> {
     const result = newResult();
     const began = performance.now();
     const all: Promise<void>[] = [];
@@ -142,7 +149,7 @@ export class OverloadCaller {
       const due = Math.floor((passed / 1_000) * rate);
       for (; result.sent < due; result.sent++) {
         result.late.push(passed - (result.sent / rate) * 1_000);
-        all.push(this.#check(result.sent, result));
+        all.push(this.#check(important ? 20 * result.sent : result.sent, result));
       }
       await new Promise((resolve) => setTimeout(resolve, 2));
     }

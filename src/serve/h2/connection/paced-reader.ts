@@ -1,6 +1,6 @@
 // Hands the bytes that a socket has read to its connection, as many in each turn of the event loop as the connection
-// may handle. What has to wait is read all the same, within limits: its age shows whether the process keeps up, which
-// that of bytes in the system's buffers would not.
+// may handle. What has to wait is read all the same, within limits: its age shows whether the process keeps up. The age
+// of bytes in the system's buffers is unknown.
 
 import type { Socket } from "node:net";
 import {
@@ -41,10 +41,13 @@ export class PacedReader implements Waiting {
     socket.once("close", () => this.#forget());
   }
 
+  get since(): number {
+    return this.#held[0]?.since ?? this.#turns.now();
+  }
+
   work(): boolean {
     for (let held = this.#held[0]; held !== undefined; held = this.#held[0]) {
-      const { chunk, since } = held;
-      this.#turns.waitedSince(since);
+      const { chunk } = held;
       const at = this.#connection.read(chunk, this.#at, this.#spend);
       if (at < chunk.length) {
         this.#at = at;
@@ -66,7 +69,8 @@ export class PacedReader implements Waiting {
   resume(): void {
     const socket = this.#socket;
     if (!socket.isPaused() || socket.writableNeedDrain || !this.#connection.open) return;
-    if (this.#bytes <= MAX_READ_AHEAD / 2) socket.resume();
+    const roomForAll = this.#turns.hold(0);
+    if (this.#bytes === 0 || (roomForAll && this.#bytes <= MAX_READ_AHEAD / 2)) socket.resume();
   }
 
   #receive(chunk: Buffer): void {

@@ -61,12 +61,16 @@ export class ConnectionMonitor {
     const { idle } = this.#timeouts;
     if (
       connection.streams.empty &&
+      !connection.awaitsTurn &&
       this.#exceeds(connection.sweep - connection.lastCallSweep, idle)
     )
       connection.beginGoAway();
     connection.resetEarlyReplied(connection.sweep - this.#earlyReplySweeps + 1);
-    this.#checkPartialUnit();
-    for (const stream of connection.streams.open()) this.#checkStream(stream);
+    // What seems to be missing may have been read, and waits for its turn.
+    if (!connection.awaitsTurn) {
+      this.#checkPartialUnit();
+      for (const stream of connection.streams.open()) this.#checkStream(stream);
+    }
     return this.#acceptsOutput() && this.#answersPing();
   }
 

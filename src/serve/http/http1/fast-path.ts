@@ -50,6 +50,7 @@ export class FastPath {
 }
 
 class FastConnection implements Waiting {
+  since = 0;
   readonly socket: Socket;
   readonly fastPath: FastPath;
   /** The exchange whose reply has not been sent completely. */
@@ -58,7 +59,6 @@ class FastConnection implements Waiting {
   #rest: Buffer | undefined;
   /** Bytes that were read before it was this connection's turn. */
   #unhandled: Buffer | undefined;
-  #unhandledSince = 0;
   /** Nothing has been handled yet. */
   #isNew = true;
   /** The caller has closed its half. */
@@ -142,7 +142,7 @@ class FastConnection implements Waiting {
     }
     // A paused socket may have one more read in hand.
     if (this.#unhandled === undefined) {
-      this.#unhandledSince = turns.now();
+      this.since = turns.now();
       turns.wait(this, this.#isNew);
     }
     this.#unhandled =
@@ -154,9 +154,7 @@ class FastConnection implements Waiting {
     const chunk = this.#unhandled;
     this.#unhandled = undefined;
     if (chunk === undefined || this.socket.destroyed) return false;
-    const { turns } = this.fastPath.context;
-    turns.waitedSince(this.#unhandledSince);
-    turns.spend(WORK_OF_JSON_REQUEST);
+    this.fastPath.context.turns.spend(WORK_OF_JSON_REQUEST);
     this.socket.resume();
     this.#handle(chunk);
     if (this.#ended && !this.#handedOver) this.#end();

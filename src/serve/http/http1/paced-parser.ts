@@ -15,13 +15,13 @@ interface NodeListeners {
 }
 
 export class PacedParser implements Waiting {
+  since = 0;
   readonly #socket: Socket;
   readonly #turns: Turns;
   readonly #node: NodeListeners;
   /** Bytes that were read before it was this connection's turn. While there are some, it waits in line. */
   #held: Buffer | undefined;
   #inLine = false;
-  #heldSince = 0;
   /** The caller has closed its half behind bytes that are held. */
   #ended = false;
 
@@ -38,7 +38,6 @@ export class PacedParser implements Waiting {
 
   work(): boolean {
     this.#inLine = false;
-    this.#turns.waitedSince(this.#heldSince);
     // Before its bytes are parsed: Node's server may pause it again.
     this.#socket.resume();
     this.#parseHeld();
@@ -58,7 +57,7 @@ export class PacedParser implements Waiting {
     this.#socket.pause();
     if (this.#inLine) return;
     this.#inLine = true;
-    this.#heldSince = this.#turns.now();
+    this.since = this.#turns.now();
     this.#turns.wait(this);
   }
 
