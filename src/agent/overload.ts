@@ -43,7 +43,10 @@ export function guardOverload(
         reportedAt = clock.now();
         // The check that is shed first is counted already.
         before ??= shed - 1;
-        const why = `checks waited for ${ms} ms until it was their turn, and ${inProgress} checks are in progress`;
+        const why =
+          ms > 0
+            ? `callers waited for ${ms} ms until it was their turn`
+            : `${inProgress} checks wait for other servers`;
         log.warn({ delay: ms, inProgress }, `overloaded, failure modes answer some checks: ${why}`);
       } else {
         status.ok(calm);

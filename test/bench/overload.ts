@@ -110,7 +110,8 @@ async function run(enabled: boolean): Promise<void> {
         line(`${tier}, ${when}`, `${((100 * judged) / (judged + shed)).toFixed(1)} % judged`);
       }
     }
-    for (const [what, latencies] of Object.entries<number[]>(probes)) {
+    for (const what of ["gold", "/healthz"] as const) {
+      const latencies = probes[what];
       for (const [when, from, to] of PERIODS) {
         const part = latencies.slice(latencies.length * from, latencies.length * to);
         part.sort((a, b) => a - b);

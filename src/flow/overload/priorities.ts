@@ -9,6 +9,9 @@ const PER_OCTAVE = 8;
 const LOWEST_OCTAVE = -4;
 const CLASSES = 128;
 
+/** Arrivals from which shares are first known. Until then none is shed for its priority. */
+const ENOUGH = 32;
+
 /** The part of the counts that is kept at each renewal: what arrived half a second ago hardly counts. */
 const KEPT = 0.95;
 
@@ -20,20 +23,23 @@ export function priorityClass(priority: number): number {
 
 export class Priorities {
   readonly #counts = new Float64Array(CLASSES);
-  /** Of all arrivals: the share of lower classes, and that of the class itself, at the last renewal. */
+  /** The share of lower classes in all arrivals, and that of the class itself, at the last renewal. */
   readonly #below = new Float64Array(CLASSES);
   readonly #own = new Float64Array(CLASSES);
   #known = false;
+  /** Arrivals while nothing is known. */
+  #first = 0;
 
   arrived(at: number): void {
     this.#counts[at] = (this.#counts[at] ?? 0) + 1;
+    if (!this.#known && ++this.#first >= ENOUGH) this.renew();
   }
 
   /** Makes the arrivals so far the base of decisions. */
   renew(): void {
     let total = 0;
     for (const count of this.#counts) total += count;
-    if (total === 0) return;
+    if (total === 0 || (!this.#known && this.#first < ENOUGH)) return;
     let below = 0;
     for (let at = 0; at < CLASSES; at++) {
       const count = this.#counts[at] ?? 0;
@@ -48,12 +54,13 @@ export class Priorities {
   /** Forgets all arrivals. */
   clear(): void {
     this.#counts.fill(0);
+    this.#first = 0;
     this.#known = false;
   }
 
-  /** Whether a check of this class is shed where `share` of all are. Leaves the choice within a class to chance. */
+  /** Decides whether a check of this class is shed where `share` of all are. Leaves the choice within a class to chance. */
   sheds(at: number, share: number, chance: Chance): boolean {
-    if (!this.#known) return chance() < share;
+    if (!this.#known) return false;
     const left = share - (this.#below[at] ?? 0);
     if (left <= 0) return false;
     const own = this.#own[at] ?? 0;

@@ -212,6 +212,20 @@ test("checks in progress are bounded, and the least important ones have to wait 
   assert.equal(sheds(3), undefined);
 });
 
+test("the first checks of an episode are shed by their priority, too", () => {
+  const loop = new VirtualLoop({ max_in_progress: 100 });
+  const { guard } = loop;
+  for (let at = 0; at < 90; at++) guard.begun();
+  const shed = { low: 0, high: 0 };
+  for (let at = 0; at < 200; at++) {
+    assert.ok(guard.attend(loop.now()));
+    const isHigh = at % 10 === 0;
+    if (guard.sheds(isHigh ? 90 : 3, loop.now()) !== undefined) shed[isHigh ? "high" : "low"]++;
+  }
+  assert.equal(shed.high, 0);
+  assert.ok(shed.low > 60, `${shed.low}`);
+});
+
 test("a guard that is closed measures and sheds nothing", () => {
   const loop = warmLoop();
   loop.run({ ...COSTLY, rate: 15_000 });
