@@ -316,6 +316,14 @@ export class Pending<T> {
   }
 }
 
+/** The place of a flow that stands first in a queue, as an engine needs to know it. */
+export interface InQueue {
+  /** Tokens that are wanted next, as soon as the flow is granted. */
+  readonly behind: number;
+  /** Milliseconds by which the queue asks ahead of time: those that the last answer took. */
+  readonly aheadMs: number;
+}
+
 /**
  * The answer for a flow that stands in a queue. It comes by itself in time for the caller, so nobody has to watch the
  * clock for it; and there is no use in waiting for it once another limiter has refused the flow.

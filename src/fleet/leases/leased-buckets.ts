@@ -15,7 +15,7 @@ import {
   sameParams,
   UNDECIDED,
 } from "#flow/counters/counter-engine.ts";
-import type { Pending } from "#flow/flow.ts";
+import type { InQueue, Pending } from "#flow/flow.ts";
 import { FollowedKeys } from "./followed-keys.ts";
 import type { LeaseAgent } from "./lease-agent.ts";
 import { LeasedKey, type Purpose } from "./leased-key.ts";
@@ -88,7 +88,7 @@ export class LeasedBuckets {
     want: number,
     params: BucketParams,
     now: number,
-    behind?: number,
+    queued?: InQueue,
   ): EngineAnswer | Pending<EngineAnswer> {
     if (params !== this.#params) this.adopt(params);
     const brought = this.#brought;
@@ -104,7 +104,7 @@ export class LeasedBuckets {
       }
     }
     const key = this.#keys.get(value);
-    if (key === undefined) return this.#ask(this.#follow(value, now), value, want, behind);
+    if (key === undefined) return this.#ask(this.#follow(value, now), value, want, queued);
     if (want <= 0 && key.leased) return this.#look(key);
     if (key.spend(want, now)) {
       this.#agent.counts.granted++;
@@ -112,8 +112,8 @@ export class LeasedBuckets {
       return this.#local("granted", key.tokens, 0);
     }
     // What a queue asks for may come into being while the request travels.
-    const waitMs = key.refusal(want, now, behind === undefined ? 0 : key.roundTripMs);
-    if (waitMs === undefined) return this.#ask(key, value, want, behind);
+    const waitMs = key.refusal(want, now, queued?.aheadMs);
+    if (waitMs === undefined) return this.#ask(key, value, want, queued);
     this.#agent.counts.refused++;
     return this.#local("refused", Math.min(key.tokens, want), waitMs);
   }
@@ -141,10 +141,10 @@ export class LeasedBuckets {
     key: SharedKey | undefined,
     value: string | undefined,
     want: number,
-    behind: number | undefined,
+    queued: InQueue | undefined,
   ): EngineAnswer | Pending<EngineAnswer> {
     this.#agent.counts.asked++;
-    const waiter = new Waiter(want, behind);
+    const waiter = new Waiter(want, queued?.behind);
     if (key === undefined) this.#askAlone(value, waiter);
     else {
       key.queue.push(waiter);

@@ -52,8 +52,6 @@ export class LeasedKey implements FollowedKey {
   #kept = 0;
   #cut = 1;
   #sentAt = 0;
-  /** Time from the last request to its reply, ms. */
-  roundTripMs = 0;
   #everSpent = 0;
   /** Tokens admitted since `#since`. */
   #spent = 0;
@@ -179,7 +177,6 @@ export class LeasedKey implements FollowedKey {
   /** The home's reply to the last request. `lease` is what was asked for. */
   answered(reply: BucketReply, lease: LeaseRequest | undefined, now: number): void {
     this.asking = false;
-    this.roundTripMs = now - this.#sentAt;
     this.#tokens = reply.tokens - (this.#kept - this.#held);
     this.#refused = Number.POSITIVE_INFINITY;
     if (lease === undefined) return;

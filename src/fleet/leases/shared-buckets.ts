@@ -4,7 +4,7 @@
 import type { BucketHome } from "#flow/counters/bucket-home.ts";
 import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import type { SharedBucketEngine } from "#flow/counters/shared-counters.ts";
-import type { Pending } from "#flow/flow.ts";
+import type { InQueue, Pending } from "#flow/flow.ts";
 import { Debts } from "./debts.ts";
 import { LazyBuckets } from "./lazy-buckets.ts";
 import type { LeaseAgent } from "./lease-agent.ts";
@@ -38,10 +38,10 @@ export class SharedBuckets implements SharedBucketEngine {
     want: number,
     params: BucketParams,
     now: number,
-    behind?: number,
+    queued?: InQueue,
   ): EngineAnswer | Pending<EngineAnswer> {
     const answer = params.lazySyncs > 0 ? this.#lazy.take(value, want, params, now) : undefined;
-    return answer ?? this.#leased.take(value, want, params, now, behind);
+    return answer ?? this.#leased.take(value, want, params, now, queued);
   }
 
   giveBack(value: string | undefined, amount: number, id: string, params: BucketParams): boolean {

@@ -4,7 +4,7 @@
 import type { BucketHome, BucketReply, BucketRequest } from "#flow/counters/bucket-home.ts";
 import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import type { CounterName, SharedBucketEngine } from "#flow/counters/shared-counters.ts";
-import type { Pending } from "#flow/flow.ts";
+import type { InQueue, Pending } from "#flow/flow.ts";
 import type { LeaseAgent } from "../leases/lease-agent.ts";
 import { SharedBuckets } from "../leases/shared-buckets.ts";
 import type { OwnedLimiter } from "./owned-limiters.ts";
@@ -55,7 +55,7 @@ export class PeerBuckets implements SharedBucketEngine {
     want: number,
     params: BucketParams,
     now: number,
-    behind?: number,
+    queued?: InQueue,
   ): EngineAnswer | Pending<EngineAnswer> {
     const group = this.#group;
     const limiter = this.#limiterFor(params);
@@ -66,7 +66,7 @@ export class PeerBuckets implements SharedBucketEngine {
     }
     if (!group.ready) return UNDECIDED;
     const { lo, hi } = group.owned.hashOf(value, limiter);
-    if (!group.countsNow(lo, hi)) return this.#elsewhere.take(value, want, params, now, behind);
+    if (!group.countsNow(lo, hi)) return this.#elsewhere.take(value, want, params, now, queued);
     this.#counts.own++;
     return group.take(limiter, lo, hi, want, params, now);
   }

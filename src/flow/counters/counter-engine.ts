@@ -1,7 +1,7 @@
 // The interface between a limiter and the engine that keeps its counts. The local engines answer immediately; one
 // behind a network answers later, or reports that it cannot decide.
 
-import type { Pending } from "../flow.ts";
+import type { InQueue, Pending } from "../flow.ts";
 import type { AdaptiveBounds } from "../rules.ts";
 
 /** An engine's answer to one take. Borrowed: valid until the same engine is asked again. */
@@ -74,16 +74,15 @@ export function fits(sum: number, want: number, max: number): boolean {
 export interface CounterEngine<Params> {
   peek(value: string | undefined, want: number, params: Params, now: number): EngineAnswer;
   /**
-   * `behind` says that the take is for the first flow of a queue, and how many tokens are wanted next, as soon as it is
-   * granted: an engine that is far away can bring them along, and grants them to the takes that are made while its answer
-   * is being delivered.
+   * `queued` is undefined for a flow that does not wait yet. An engine that is far away can bring along what others in the
+   * queue want, and grants it to the takes that are made while its answer is being delivered.
    */
   take(
     value: string | undefined,
     want: number,
     params: Params,
     now: number,
-    behind?: number,
+    queued?: InQueue,
   ): EngineAnswer | Pending<EngineAnswer>;
   /**
    * False when the engine does not know (any more) what was taken, or cannot be asked. `unused`: the flow did not run, so

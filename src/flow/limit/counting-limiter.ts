@@ -3,7 +3,14 @@
 
 import type { FailureMode } from "#base/failure-mode.ts";
 import type { CounterEngine, EngineAnswer, LocalEngine } from "../counters/counter-engine.ts";
-import { type Component, type Decision, type Grant, Missing, Pending } from "../flow.ts";
+import {
+  type Component,
+  type Decision,
+  type Grant,
+  type InQueue,
+  Missing,
+  Pending,
+} from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Observer } from "../observer.ts";
 import type { MissingLabelMode, TokenDetail } from "../rules.ts";
@@ -39,8 +46,8 @@ export interface CountingKind<Detail extends TokenDetail> {
 /** Tokens that a scheduler asks for: it has read their number itself, and may ask more than once. */
 export interface Asked {
   readonly tokens: number;
-  /** Tokens for which other flows wait behind this one; undefined for a flow that does not wait yet. */
-  readonly behind: number | undefined;
+  /** Undefined for a flow that does not wait yet. */
+  readonly queued: InQueue | undefined;
 }
 
 /** Precedes ids of the local engine in grants that it gave in place of another engine. */
@@ -111,7 +118,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     const value = this.#input.value(labels);
     const keyless = value === undefined && this.#input.keyed;
     if (keyless) {
-      if (asked?.behind === undefined) this.#observer.missingLabel(this.component, "key");
+      if (asked?.queued === undefined) this.#observer.missingLabel(this.component, "key");
       if (this.#onMissingLabel !== "default_key") return this.#keyMissing();
     }
     const label = this.#input.label(labels, value);
@@ -123,7 +130,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     if (tokens < 0) this.#observer.missingLabel(this.component, "tokens");
     // Without the label a flow counts as one token.
     const want = Math.abs(tokens);
-    const taken = this.#engine.take(value, want, params, now, asked?.behind);
+    const taken = this.#engine.take(value, want, params, now, asked?.queued);
     const decision =
       taken instanceof Pending
         ? this.#later(taken, value, label, want, params, now)

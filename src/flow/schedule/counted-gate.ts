@@ -1,7 +1,14 @@
 // The gate of schedulers that count as a limiter does: tokens of a bucket, or slots. The limiter answers for its engine,
 // its failure mode and missing keys; here its answers become those of a scheduler.
 
-import { type Component, type Decision, type Grant, Missing, Pending } from "../flow.ts";
+import {
+  type Component,
+  type Decision,
+  type Grant,
+  type InQueue,
+  Missing,
+  Pending,
+} from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Asked } from "../limit/counting-limiter.ts";
 import { LimiterInput } from "../limit/limiter-input.ts";
@@ -75,16 +82,16 @@ export abstract class CountedGate<Limiter extends Counted> implements Gate {
     labels: Labels,
     ticket: Ticket,
     now: number,
-    behind?: number,
+    queued?: InQueue,
   ): Decision<WorkloadDetail> | Pending<Decision<WorkloadDetail>> {
-    const asked = { tokens: ticket.tokens, behind };
+    const asked = { tokens: ticket.tokens, queued };
     const taken = this.limiter.take(undefined, labels, now, asked);
     if (taken instanceof Pending) return taken.chain((late) => this.#scheduled(late, ticket));
     return this.#scheduled(taken, ticket);
   }
 
   peek(labels: Labels, ticket: Ticket, now: number): Decision<WorkloadDetail> {
-    const asked = { tokens: ticket.tokens, behind: undefined };
+    const asked = { tokens: ticket.tokens, queued: undefined };
     return this.#scheduled(this.limiter.peek(undefined, labels, now, asked), ticket);
   }
 

@@ -1,6 +1,6 @@
 // The gate behind a queue: it grants tokens or slots, or says that a flow should ask again.
 
-import type { Decision, Grant, Pending } from "../flow.ts";
+import type { Decision, Grant, InQueue, Pending } from "../flow.ts";
 import type { Labels } from "../label.ts";
 import type { LimiterNumbers, WorkloadDetail } from "../rules.ts";
 import type { Estimates, Ticket } from "./front-end.ts";
@@ -14,8 +14,11 @@ export interface Wait {
   readonly left: number;
   /** Number of times that the gate was asked about the flow. */
   readonly attempts: number;
-  /** Milliseconds that the last answer about a flow of this queue took; 0 while all answers were there at once. */
-  readonly answerMs: number;
+  /**
+   * Milliseconds by which the gate may be asked ahead of time: those that the last answer about a flow of this queue took;
+   * 0 while all answers were there at once.
+   */
+  readonly aheadMs: number;
 }
 
 export interface Gate {
@@ -27,12 +30,12 @@ export interface Gate {
   readonly estimates: Estimates;
   /** A flow has arrived. It is asked about next, once or more often. */
   arrived?(ticket: Ticket, now: number): void;
-  /** `behind`: the tokens for which others wait behind the flow; undefined for a flow that does not wait yet. */
+  /** `queued` is undefined for a flow that does not wait yet. */
   take(
     labels: Labels,
     ticket: Ticket,
     now: number,
-    behind?: number,
+    queued?: InQueue,
   ): Decision<WorkloadDetail> | Pending<Decision<WorkloadDetail>>;
   peek(labels: Labels, ticket: Ticket, now: number): Decision<WorkloadDetail>;
   /**

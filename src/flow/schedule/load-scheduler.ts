@@ -2,7 +2,7 @@
 // share, for a limited time.
 
 import type { Clock } from "#base/clock.ts";
-import { type Component, type Decision, type Grant, Missing } from "../flow.ts";
+import { type Component, type Decision, type Grant, type InQueue, Missing } from "../flow.ts";
 import type { Labels } from "../label.ts";
 import { boundedSignal } from "../limit/bounded-signal.ts";
 import { type Gap, gapOf, type Substitute, standInFor } from "../limit/stand-in.ts";
@@ -87,7 +87,7 @@ export class LoadGate implements Gate {
     this.#state.bucket.arrived(tokens, now);
   }
 
-  take(_labels: Labels, ticket: Ticket, now: number, behind?: number): Decision<WorkloadDetail> {
+  take(_labels: Labels, ticket: Ticket, now: number, queued?: InQueue): Decision<WorkloadDetail> {
     const standIn = this.#standIn(now);
     if (standIn !== undefined && standIn !== "last_known") {
       if (standIn !== "pass_through") this.#observer.anomaly("undecided");
@@ -95,7 +95,7 @@ export class LoadGate implements Gate {
     }
     const { bucket } = this.#state;
     if (bucket.measuring) return this.#passed(ticket);
-    const waitMs = bucket.take(ticket.tokens, now, behind !== undefined);
+    const waitMs = bucket.take(ticket.tokens, now, queued !== undefined);
     const granted = waitMs === 0;
     return {
       component: this.#component,

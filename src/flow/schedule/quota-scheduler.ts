@@ -62,10 +62,10 @@ export class BucketGate extends CountedGate<Buckets> {
   }
 
   /** A bucket that is far away is asked ahead of time: the tokens come while the question travels. */
-  retryIn(decision: Decision, { ticket, left, answerMs }: Wait): number | undefined {
+  retryIn(decision: Decision, { ticket, left, aheadMs }: Wait): number | undefined {
     if (!isShort(decision) || ticket.tokens > this.limiter.most) return undefined;
     if (decision.waitMs <= 0) return UNKNOWN_WAIT_MS > left ? undefined : UNKNOWN_WAIT_MS;
-    return decision.waitMs > left ? undefined : Math.max(0, decision.waitMs - answerMs);
+    return decision.waitMs > left ? undefined : Math.max(0, decision.waitMs - aheadMs);
   }
 
   /**

@@ -106,7 +106,7 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     const { patienceMs: left } = ticket;
     if (left <= 0) return false;
     if (first === undefined || first instanceof Pending) return true;
-    const wait = { labels, ticket, left, attempts: 1, answerMs: 0 };
+    const wait = { labels, ticket, left, attempts: 1, aheadMs: 0 };
     return this.gate.retryIn(first, wait, now) !== undefined;
   }
 

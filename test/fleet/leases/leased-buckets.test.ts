@@ -237,7 +237,8 @@ test("a queue asks the home again so early that its request arrives when the tok
   fleet.advance(20);
   fleet.sent[0]?.answer();
   fleet.advance(59);
-  const queued = () => agent.buckets.take("k", 1, fleet.params, fleet.now, 0);
+  const queued = () =>
+    agent.buckets.take("k", 1, fleet.params, fleet.now, { behind: 0, aheadMs: 20 });
   const early = queued();
   assert.ok(!(early instanceof Pending), "it would arrive too early");
   assert.ok(Math.abs(early.waitMs - 21) < 1e-6, `${early.waitMs} ms`);
@@ -446,7 +447,7 @@ for (const enabled of [true, false]) {
     const agent = fleet.agent({ enabled });
     const { params, now } = fleet;
     const ask = (want: number, behind: number) =>
-      agent.buckets.take("k", want, params, now, behind);
+      agent.buckets.take("k", want, params, now, { behind, aheadMs: 0 });
     fleet.hold = true;
     const seen: string[] = [];
     const first = ask(2, 5);
@@ -488,7 +489,7 @@ test("tokens that an answer brings are granted to flows of their own key alone",
   const agent = fleet.agent();
   const { params, now } = fleet;
   fleet.hold = true;
-  const first = agent.buckets.take("k", 1, params, now, 5);
+  const first = agent.buckets.take("k", 1, params, now, { behind: 5, aheadMs: 0 });
   assert.ok(first instanceof Pending);
   let other: EngineAnswer | Pending<EngineAnswer> | undefined;
   first.whenSettled(() => {

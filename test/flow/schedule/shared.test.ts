@@ -8,7 +8,7 @@ import { type EngineAnswer, type LocalEngine, UNDECIDED } from "#flow/counters/c
 import { LocalBuckets } from "#flow/counters/local/local-buckets.ts";
 import { LocalSlots } from "#flow/counters/local/local-slots.ts";
 import type { SharedCounters, SharedEngine } from "#flow/counters/shared-counters.ts";
-import { Pending } from "#flow/flow.ts";
+import { type InQueue, Pending } from "#flow/flow.ts";
 import type { LimiterNumbers, LimiterRule } from "#flow/rules.ts";
 import {
   concurrencyQueueRule,
@@ -47,9 +47,9 @@ class Remote<Params> implements SharedEngine<Params> {
     want: number,
     params: Params,
     _now: number,
-    behind?: number,
+    queued?: InQueue,
   ): Pending<EngineAnswer> {
-    this.behind.push(behind);
+    this.behind.push(queued?.behind);
     const answer = new Pending<EngineAnswer>();
     this.#params = params;
     this.#clock.alarm(DELAY_MS, () => {

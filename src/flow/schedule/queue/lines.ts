@@ -251,8 +251,8 @@ export class Line {
     const { desk, labels, ticket } = waiter;
     waiter.attempts += 1;
     try {
-      const behind = this.#queue.tokens - ticket.tokens;
-      const answer = desk.gate.take(labels, ticket, this.#context.clock.now(), behind);
+      const queued = { behind: this.#queue.tokens - ticket.tokens, aheadMs: this.#answerMs };
+      const answer = desk.gate.take(labels, ticket, this.#context.clock.now(), queued);
       if (answer instanceof Pending) this.#await(waiter, answer);
       else this.#judge(waiter, answer);
     } catch (thrown) {
@@ -288,7 +288,7 @@ export class Line {
     const { labels, ticket, attempts } = waiter;
     const now = this.#context.clock.now();
     const left = waiter.until - now;
-    const wait = { labels, ticket, left, attempts, answerMs: this.#answerMs };
+    const wait = { labels, ticket, left, attempts, aheadMs: this.#answerMs };
     const retryMs = waiter.desk.gate.retryIn(decision, wait, now);
     if (retryMs === undefined) {
       this.#finish(waiter, decision, decision);
