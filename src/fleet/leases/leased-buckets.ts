@@ -26,8 +26,8 @@ const TIDIED_EVERY = 1 / 8;
 
 const IGNORED = () => undefined;
 
-/** A request that takes nothing. */
-const LOOK: BucketRequest = { runs: [], back: 0, overdraft: "refuse", lease: undefined };
+/** A request that takes nothing and brings nothing back. */
+const EMPTY_REQUEST: BucketRequest = { runs: [], back: 0, overdraft: "refuse", lease: undefined };
 
 /** Tokens that an answer brought along for flows that are granted while it is delivered. */
 interface Brought {
@@ -179,7 +179,7 @@ export class LeasedBuckets {
     };
     key.looking = true;
     const now = this.#agent.clock.now();
-    if (!this.#home.ask(key.value, LOOK, now, answered, IGNORED)) answered(undefined);
+    if (!this.#home.ask(key.value, EMPTY_REQUEST, now, answered, IGNORED)) answered(undefined);
   }
 
   /** The answer to flows that want nothing. The home knew of `reported` tokens that were spent here. */
@@ -308,7 +308,7 @@ export class LeasedBuckets {
   #return(value: string | undefined, back: number): boolean {
     if (back <= 0) return true;
     const now = this.#agent.clock.now();
-    return this.#home.ask(value, { ...LOOK, back }, now, IGNORED, IGNORED);
+    return this.#home.ask(value, { ...EMPTY_REQUEST, back }, now, IGNORED, IGNORED);
   }
 
   /** An answer without asking. */
