@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import { freePort } from "../../kit/free-port.ts";
 import {
   type RedisServer,
   startRedis,
@@ -150,4 +151,10 @@ test("counters.redis.sentinel.username and password are for the Sentinels; names
     agent(t, { ...env, SENTINEL_PASSWORD: "wrong" }),
     /WRONGPASS|counters\.redis/,
   );
+});
+
+test("no port that tests give away is the bus of a node of a cluster, 10 000 above its own", async () => {
+  const ports = await Promise.all(Array.from({ length: 200 }, freePort));
+  assert.equal(new Set(ports).size, ports.length);
+  assert.ok(Math.max(...ports) < Math.min(...ports) + 10_000, `${ports}`);
 });
