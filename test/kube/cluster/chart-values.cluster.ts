@@ -446,7 +446,13 @@ test("the notes of the chart sluice name only what the release has", async (t) =
   assert.doesNotMatch(onNodes, /label namespace/);
   assert.match(onNodes, /rollout status daemonset\/x-agent\n/);
   assert.match(onNodes, /over gRPC at\n\n {5}x-agent\.sluice\.svc:8080\n/);
-  assert.match(await notesOf(treeOf("sluice-agent.enabled", false)), /this release has none/);
+  const noAgents = await notesOf(
+    merged(
+      treeOf("sluice-agent.enabled", false),
+      treeOf("sluice-controller.injector.enabled", false),
+    ),
+  );
+  assert.match(noAgents, /this release has none/);
 });
 
 /** All charts, with as much as there is. */
