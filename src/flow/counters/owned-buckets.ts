@@ -146,12 +146,13 @@ export class OwnedBuckets {
     const buckets = this.#buckets;
     const moment = { params, now };
     let leases = this.#find(lo, hi);
+    let mine = leases?.all.find(({ agent, until }) => agent === lease?.agent && until > now);
+    // An old request changes nothing. Not even leases that are over end now: that would fill the bucket, which goes by
+    // the capacity of the moment, so that later answers would depend on a request that does not count.
+    if (lease !== undefined && mine !== undefined && lease.turn <= mine.turn) return stale(runs);
     if (leases !== undefined) this.#expire(leases, moment);
-    let mine = leases?.all.find(({ agent }) => agent === lease?.agent);
-    if (lease !== undefined && leases !== undefined && mine !== undefined) {
-      if (lease.turn <= mine.turn) return stale(runs);
+    if (lease !== undefined && leases !== undefined && mine !== undefined)
       this.#report(leases, mine, lease, moment);
-    }
     if (back > 0) this.giveBackHashed(lo, hi, back, "", params);
     const outstanding = sum(leases);
     this.#hash.set(lo, hi);

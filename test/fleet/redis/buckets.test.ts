@@ -148,6 +148,9 @@ const LEASE_STEP = fc.oneof(
   { weight: 1, arbitrary: fc.record({ adopt: PARAMS }) },
 );
 
+const NOTHING = { runs: [], back: 0 as const, overdraft: "refuse" as const };
+const LEASE = { turn: 1, unspent: 0, keep: 0, wish: 0, unit: 0.25, durationMs: 500 } as const;
+
 test("random requests with leases get the same replies as from the home in process", async () => {
   await fc.assert(
     fc.asyncProperty(
@@ -192,7 +195,25 @@ test("random requests with leases get the same replies as from the home in proce
         }
       },
     ),
-    { numRuns: 500 },
+    {
+      numRuns: 500,
+      examples: [
+        // An old request comes after another agent's lease has ended, and before the capacity changes.
+        [
+          { capacity: 0, amount: 10, intervalMs: 100 },
+          false,
+          [
+            { ask: { ...NOTHING, lease: { ...LEASE, agent: 1, durationMs: 4_000, wish: 0.25 } } },
+            { ask: { ...NOTHING, lease: { ...LEASE, agent: 2, wish: 1 } } },
+            { advance: 1_000 },
+            { ask: { ...NOTHING, lease: { ...LEASE, agent: 1, turn: -3 } } },
+            { adopt: { capacity: 1_000, amount: 0, intervalMs: 100 } },
+            { advance: 1 },
+            { ask: { ...NOTHING, lease: undefined } },
+          ],
+        ],
+      ],
+    },
   );
 });
 

@@ -153,6 +153,19 @@ test("requests that are not newer change nothing", () => {
   assert.deepEqual(ask(take(1, 100)).granted, [70], "30 are leased");
 });
 
+test("a request that is not newer does not end the leases of others", () => {
+  const { ask, lease, clock } = home();
+  const small = { ...TEN_PER_SECOND, capacity: 0 };
+  const large = { ...small, capacity: 100 };
+  ask({ runs: [{ want: 5, times: 1 }], overdraft: "owe" }, small);
+  const old = lease(1, { wish: 1, durationMs: 4_000 });
+  ask(old, small);
+  ask(lease(2, { wish: 1, durationMs: 1_000 }), small);
+  clock.advance(2_000);
+  ask(old, small);
+  assert.equal(ask({}, large).tokens, 15, "5 owed, and two seconds of refill");
+});
+
 test("an agent cannot keep or return tokens that it has not leased", () => {
   const { ask, take, lease } = home();
   ask(take(50));
