@@ -64,9 +64,9 @@ export class Turns {
   /** New connections, which go before the line: a probe opens one each time, and it must not wait behind a flood. */
   #newcomers: Waiting[] = [];
   #readAhead = 0;
-  /** Visits to connections that did not have to wait, and the waits of the others in ms. */
-  #unwaited = 0;
-  #waits: number[] = [];
+  /** Units of work since the last `takeWait`, and of those that had to wait their waits in ms. */
+  #units = 0;
+  #waits: { readonly ms: number; readonly units: number }[] = [];
 
   constructor(clock: Pick<Clock, "now">) {
     this.#clock = clock;
@@ -76,7 +76,6 @@ export class Turns {
   enter(): boolean {
     if (this.#accepted || this.#left <= 0 || this.#someWait) return false;
     this.#visitLeft = MAX_WORK_PER_VISIT;
-    this.#unwaited++;
     return true;
   }
 
@@ -94,6 +93,7 @@ export class Turns {
   spend(units: number): boolean {
     this.#left -= units;
     this.#visitLeft -= units;
+    this.#units += units;
     this.#untilLook -= units;
     if (this.#untilLook <= 0) this.#look();
     return this.goesOn;
@@ -116,17 +116,22 @@ export class Turns {
   }
 
   /**
-   * How long connections had waited when their turn came, ms: the median of all visits since the last call; undefined
-   * without any. Not a mean: the backlog of one connection behind itself says nothing about the others.
+   * How long work had waited until it was its connection's turn, ms: the median of all units since the last call;
+   * undefined without any. Not a mean: a backlog of one connection behind itself is no wait of the others, as long as
+   * these send more.
    */
   takeWait(): number | undefined {
-    const waits = this.#waits.sort((a, b) => a - b);
-    const middle = Math.floor((this.#unwaited + waits.length) / 2) - this.#unwaited;
-    const wait = middle < 0 ? 0 : waits[middle];
-    const some = this.#unwaited > 0 || waits.length > 0;
-    this.#unwaited = 0;
+    const waits = this.#waits.sort((a, b) => b.ms - a.ms);
+    const half = this.#units / 2;
+    const some = this.#units > 0;
+    this.#units = 0;
     this.#waits = [];
-    return some ? wait : undefined;
+    let longer = 0;
+    for (const { ms, units } of waits) {
+      longer += units;
+      if (longer >= half) return ms;
+    }
+    return some ? 0 : undefined;
   }
 
   /** Counts bytes that are held until they can be handled; negative: no longer. Returns whether more may be read. */
@@ -200,7 +205,8 @@ export class Turns {
   #visit(next: Waiting | undefined, most: number): void {
     if (next === undefined) return;
     this.#visitLeft = most;
-    if (this.#waits.length < MAX_WAITS) this.#waits.push(this.#clock.now() - next.since);
+    const [ms, before] = [this.#clock.now() - next.since, this.#units];
     if (next.work()) this.#line.push(next);
+    if (this.#waits.length < MAX_WAITS) this.#waits.push({ ms, units: this.#units - before });
   }
 }

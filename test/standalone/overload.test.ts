@@ -14,6 +14,8 @@ import { counted } from "../kit/sluice/scrape.ts";
 import { type StandaloneOptions, standaloneProcess } from "../kit/sluice/standalone.ts";
 import { until } from "../kit/until.ts";
 
+/** Judging takes several times as long as all the rest of a check. */
+const PATTERNS = 240;
 /** Callers that keep the agent busy without a backlog. */
 const FEW = 8;
 /** Checks that are shed before the load ends, so that there are enough of them to compare. */
@@ -24,7 +26,7 @@ async function overloaded(
   t: Parameters<typeof standaloneProcess>[0],
   env: StandaloneOptions["env"],
 ) {
-  const policies = { "costly.yaml": costlyPolicy() };
+  const policies = { "costly.yaml": costlyPolicy(PATTERNS) };
   const sluice = await standaloneProcess(t, { policies, ...(env && { env }) });
   const { address } = sluice;
   await until("the policy is in force", async () => {

@@ -33,7 +33,7 @@ export interface GuardContext {
   readonly chance: Chance;
   /** Milliseconds for which the event loop has had nothing to do, ever. */
   readonly idle: () => number;
-  /** The median time for which callers had waited when it was their turn, since the last call, ms; undefined without any. */
+  /** The median time for which work had waited when it was its turn, since the last call, ms; undefined without any. */
   readonly waited: () => number | undefined;
   /** An episode of shedding has begun, or is over. */
   readonly changed?: (shedding: boolean) => void;

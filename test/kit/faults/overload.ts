@@ -108,11 +108,16 @@ function bodyOf(index: number): string {
   return JSON.stringify({ control_point: modeOf(index), request });
 }
 
+/** Megabytes of calls that wait in a session. Beyond it the client resets them itself. */
+const MOST_MB = 1_000;
+
 export class OverloadCaller {
   readonly #sessions: readonly ClientHttp2Session[];
 
   constructor(address: string, sessions = 8) {
-    this.#sessions = Array.from({ length: sessions }, () => connect(`http://${address}`));
+    this.#sessions = Array.from({ length: sessions }, () =>
+      connect(`http://${address}`, { maxSessionMemory: MOST_MB }),
+    );
     for (const session of this.#sessions) session.on("error", () => undefined);
   }
 

@@ -77,6 +77,7 @@ function everything(): Metrics {
       to.number("sluice_counter_lost_debts_total", ["x"], 1);
       to.number("sluice_discovery_published", [], 1);
       to.number("sluice_reservations", [], 1);
+      to.number("sluice_check_wait_seconds", [], 0);
       to.number("sluice_shed_share", [], 0);
       to.number("sluice_checks_in_progress", [], 0);
       to.number("sluice_access_log_streams", [], 1);

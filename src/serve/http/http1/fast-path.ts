@@ -190,8 +190,8 @@ class FastConnection implements Waiting {
     fastPath.remove(this);
     this.#handedOver = true;
     fastPath.handOver(socket, rest);
-    // Node's server has not seen it.
-    if (this.#ended) socket.emit("end");
+    // Node's server has not seen it. It closes at the end, but replies first, which it does in this turn.
+    if (this.#ended) setImmediate(() => socket.emit("end"));
   }
 }
 

@@ -22,13 +22,15 @@ export class ReplyConfirmation {
   #nextId = 0;
   /** Bytes that had been read from the connection when the newest reply was sent. */
   #readBefore = 0;
+  /** A reply was made when the connection could not carry it any more. */
+  #unsent = false;
 
   constructor(socket: Socket, { clock, replyMemory }: ConfirmationContext) {
     this.#socket = socket;
     this.#clock = clock;
     this.#unconfirmed = new UnconfirmedReplies(replyMemory);
     socket.once("close", (failed: boolean) => {
-      if (failed) this.#unconfirmed.lostAll();
+      if (failed || this.#unsent) this.#unconfirmed.lostAll();
       else this.#unconfirmed.confirmAll();
     });
     // Before others end the connection in turn: afterwards the system no longer reports a reset.
@@ -44,6 +46,7 @@ export class ReplyConfirmation {
   add(held: Held): void {
     this.#unconfirmed.add(this.#nextId++, held);
     this.#readBefore = this.#socket.bytesRead;
+    if (!this.#socket.writable) this.#unsent = true;
   }
 
   /** A request has arrived. If it was sent after the replies, their caller has taken them. */
