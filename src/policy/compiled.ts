@@ -78,7 +78,7 @@ export interface Need {
   readonly readBy?: LimiterLabel;
   /** Present only for a scaled object. */
   readonly object?: ScaledObject;
-  /** Whether its component is or may be switched to a dry run, which scales nothing. Only for a scaled object. */
+  /** True if its component is in a dry run or may be switched to one, and so scales nothing. Only for a scaled object. */
   readonly dryRun?: boolean;
   readonly at: Position;
   readonly path: string;

@@ -116,7 +116,7 @@ export class Turns {
   }
 
   /**
-   * How long work had waited until it was its connection's turn, ms: the median of all units since the last call;
+   * Returns the median time for which work had waited for its connection's turn, ms, over all units since the last call;
    * undefined without any. Not a mean: a backlog of one connection behind itself is no wait of the others, as long as
    * these send more.
    */

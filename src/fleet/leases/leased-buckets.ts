@@ -111,7 +111,7 @@ export class LeasedBuckets {
       if (key.wantsRenewal(now)) this.#send(key, "renew");
       return this.#local("granted", key.tokens, 0);
     }
-    // What a queue asks for may come into being while the request travels.
+    // Tokens that a queue asks for may be refilled while the request travels.
     const waitMs = key.refusal(want, now, queued?.aheadMs);
     if (waitMs === undefined) return this.#ask(key, value, want, queued);
     this.#agent.counts.refused++;

@@ -147,7 +147,7 @@ export class OverloadGuard implements InProgress {
   #wake(now: number): void {
     this.#unused = 0;
     this.#begin(now);
-    // What came before does not count.
+    // Drops the waits of the time in which nothing was measured.
     this.#context.waited();
     this.#arm();
   }

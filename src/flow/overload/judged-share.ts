@@ -27,13 +27,13 @@ const LEAST_TIME = 0.5;
 /** The part of the sums of costs that is kept at each measurement. */
 const KEPT = 0.9;
 
-/** What happened since the measurement before, in ms. */
+/** Times since the measurement before, ms. */
 export interface Measurement {
   /** The time at its end, on `Clock.now()`. */
   readonly now: number;
   readonly lasted: number;
   readonly idle: number;
-  /** How long callers had waited; undefined where none had a turn. */
+  /** Median time for which work had waited; undefined where none was handled. */
   readonly waited: number | undefined;
   /** Costs of checks; undefined where not all of them were seen. */
   readonly checks: Checks | undefined;

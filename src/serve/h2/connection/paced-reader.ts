@@ -23,7 +23,7 @@ export class PacedReader implements Waiting {
   readonly #connection: Connection;
   readonly #turns: Turns;
   readonly #spend: (frames: number) => boolean;
-  /** What was read and is not handled. While there is something, the connection waits in line. */
+  /** Chunks that were read and are not handled yet. While there are some, the connection waits in line. */
   #held: Held[] = [];
   /** Bytes of the first chunk that were handled. */
   #at = 0;
@@ -104,7 +104,7 @@ export class PacedReader implements Waiting {
     else this.#ended = true;
   }
 
-  /** Nobody waits for the answers any more. */
+  /** Drops everything held, because the connection is closed. */
   #forget(): void {
     this.#held = [];
     this.#count(-this.#bytes);

@@ -66,7 +66,7 @@ export class ConnectionMonitor {
     )
       connection.beginGoAway();
     connection.resetEarlyReplied(connection.sweep - this.#earlyReplySweeps + 1);
-    // What seems to be missing may have been read, and waits for its turn.
+    // The missing part of a frame or request may have been read already and wait for its turn.
     if (!connection.awaitsTurn) {
       this.#checkPartialUnit();
       for (const stream of connection.streams.open()) this.#checkStream(stream);
