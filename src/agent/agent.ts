@@ -107,13 +107,11 @@ export async function startAgent(
   metrics.add(accessLogStreams);
   scope.add("access log streams", accessLogStreams.close);
   const { lookup, entities } = await discover(process, config);
-  const checkContext = createOperationContext(
-    controller,
-    lookup,
-    chance,
-    config.server.http,
-    defaultControlPoint(byDefault, observer, process.log),
-  );
+  const checkContext = createOperationContext(controller, lookup, chance, {
+    bounds: config.server.http,
+    baggage: config.flow_control.baggage,
+    fallbackControlPoint: defaultControlPoint(byDefault, observer, process.log),
+  });
   return {
     book,
     services: [

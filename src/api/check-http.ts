@@ -79,7 +79,7 @@ function describe(context: OperationContext, message: CheckHttpRequest, call: Ca
     servicesLabel(findServices(context.serviceLookup, message.source?.address ?? "")),
     servicesLabel(services),
     context.flowController.observer,
-    context.bounds.max_baggage_bytes,
+    context.baggageTrust,
   );
   const { controlPoint, rampMode, expectEnd } = message;
   const { deadline } = call;

@@ -10,6 +10,7 @@ import { HeaderNames } from "#wire/check/headers.ts";
 import { HttpAnswerWriter } from "#wire/check/http-reply.ts";
 import { isControlPoint, MAX_CONTROL_POINT } from "#wire/check/request.ts";
 import { JsonAnswerWriter } from "#wire/check-json/response.ts";
+import { type BaggageSettings, BaggageTrust, EVERY_MEMBER } from "./labels/baggage-trust.ts";
 import { LabelNameCache } from "./labels/label-name-cache.ts";
 import type { ServiceLookup } from "./service-lookup.ts";
 
@@ -39,6 +40,7 @@ export const REPLY_HEADERS: ReadonlyMap<string, string> = new Map([
 
 /** Bounds of a request, read once when the context is made. The keys of `server.http` have the same names. */
 export interface RequestBounds {
+  /** Length of the longest baggage header that is read. */
   readonly max_baggage_bytes?: number | undefined;
   /** Headers of a request that a check describes. */
   readonly max_headers?: number | undefined;
@@ -52,7 +54,8 @@ export interface OperationContext {
   readonly flowController: FlowController;
   readonly serviceLookup: ServiceLookup;
   readonly headerNames: HeaderNames;
-  readonly bounds: RequestBounds;
+  readonly bounds: Pick<RequestBounds, "max_labels" | "max_json_depth">;
+  readonly baggageTrust: BaggageTrust;
   readonly labelNames: LabelNameCache;
   readonly protobufWriter: HttpAnswerWriter;
   readonly jsonWriter: JsonAnswerWriter;
@@ -68,18 +71,30 @@ const PAIRS: readonly string[] = [...DIGITS].flatMap((high) =>
   [...DIGITS].map((low) => high + low),
 );
 
+/** What operations are told by the configuration. */
+export interface OperationSettings {
+  readonly bounds?: RequestBounds;
+  readonly baggage?: BaggageSettings;
+  readonly fallbackControlPoint?: (name: string) => string;
+}
+
 export function createOperationContext(
   flowController: FlowController,
   serviceLookup: ServiceLookup,
   chance: Chance,
-  bounds: RequestBounds = {},
-  fallbackControlPoint: (name: string) => string = refuseControlPoint,
+  {
+    bounds = {},
+    baggage = EVERY_MEMBER,
+    fallbackControlPoint = refuseControlPoint,
+  }: OperationSettings = {},
 ): OperationContext {
+  const { max_baggage_bytes, max_headers, max_labels, max_json_depth } = bounds;
   return {
     flowController,
     serviceLookup,
-    headerNames: new HeaderNames(chance, bounds.max_headers),
-    bounds: readOnce(bounds),
+    headerNames: new HeaderNames(chance, max_headers),
+    bounds: { max_labels, max_json_depth },
+    baggageTrust: new BaggageTrust(baggage, max_baggage_bytes),
     labelNames: new LabelNameCache(),
     protobufWriter: new HttpAnswerWriter(),
     jsonWriter: new JsonAnswerWriter(),
@@ -113,12 +128,6 @@ function decisionIds(chance: Chance): () => string {
     }
     return start + PAIRS[low++];
   };
-}
-
-/** The bounds alone: they come as a part of a larger object of the configuration. */
-function readOnce(bounds: RequestBounds): RequestBounds {
-  const { max_baggage_bytes, max_headers, max_labels, max_json_depth } = bounds;
-  return { max_baggage_bytes, max_headers, max_labels, max_json_depth };
 }
 
 /** @throws Fault INVALID_ARGUMENT when a message names no control point, without which no rule can be selected */

@@ -45,7 +45,7 @@ export function judge(
   now = context.clock.now(),
 ): Verdict | Pending<Verdict> {
   const here = plan.controlPoint(flow.controlPoint);
-  const labels = new Labels(here.keys, flow.labels);
+  const labels = new Labels(here.labels, flow.labels);
   return judgeBy(here.forServices(flow.services), labels, flow, context, now);
 }
 

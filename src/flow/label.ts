@@ -1,6 +1,7 @@
 // Flow labels: where a value came from, which of two wins, and how rules read them by slot. Precedence, strongest
 // first: attributes of the request and its sockets, classifiers, claims of an SDK, baggage. Baggage never sets
-// `http.*` or `aperture.*`, so a client cannot overwrite what the proxy reports.
+// `http.*` or `aperture.*`, so a client cannot overwrite what the proxy reports; nor a label that a classifier makes,
+// so a client that withholds the source of that label cannot choose its value either.
 
 import { decimalOf } from "#base/text/decimal.ts";
 
@@ -12,7 +13,19 @@ export interface LabelKey {
   readonly name: string;
   readonly slot: number;
   readonly header: string | undefined;
+  /** Whether baggage may set it: it is not reserved, and no classifier at the control point makes it. */
+  readonly baggage: boolean;
 }
+
+/** The labels that the rules of one control point read and make. */
+export interface LabelSchema {
+  /** By slot. */
+  readonly keys: readonly LabelKey[];
+  /** Names of the labels that classifiers make, whether or not they make a value for a given flow. */
+  readonly classified: ReadonlySet<string>;
+}
+
+export const EMPTY_SCHEMA: LabelSchema = Object.freeze({ keys: [], classified: new Set<string>() });
 
 export type LabelVisitor = (
   name: string,
@@ -67,21 +80,29 @@ export function isReserved(name: string): boolean {
 
 /** Assigns one slot to each label name. A control point has its own, filled while its plan is compiled. */
 export class LabelSlots {
+  /** Names of the labels that classifiers of the control point make. */
+  readonly classified: ReadonlySet<string>;
   readonly #keys: LabelKey[] = [];
   readonly #slots = new Map<string, number>();
+
+  constructor(classified: ReadonlySet<string> = EMPTY_SCHEMA.classified) {
+    this.classified = classified;
+  }
 
   of(name: string): number {
     const known = this.#slots.get(name);
     if (known !== undefined) return known;
     const slot = this.#keys.length;
     const header = name.startsWith(HEADER_PREFIX) ? name.slice(HEADER_PREFIX.length) : undefined;
-    this.#keys.push({ name, slot, header });
+    const baggage = !isReserved(name) && !this.classified.has(name);
+    this.#keys.push({ name, slot, header, baggage });
     this.#slots.set(name, slot);
     return slot;
   }
 
-  get keys(): readonly LabelKey[] {
-    return this.#keys;
+  /** The labels so far. Their copy has no spare room, because thousands of control points may have a plan. */
+  get schema(): LabelSchema {
+    return Object.freeze({ keys: this.#keys.slice(), classified: this.classified });
   }
 }
 
@@ -97,7 +118,7 @@ const UNREAD = Symbol("unread");
 /** The labels of one check: values of the source by slot, each read once and on demand, and classifier labels on top. */
 export class Labels {
   readonly source: LabelSource;
-  readonly #keys: readonly LabelKey[];
+  readonly #schema: LabelSchema;
   readonly #values: (string | undefined | typeof UNREAD)[];
   /** The last text of `prefixed` and its slot. */
   #prefixed = "";
@@ -105,10 +126,10 @@ export class Labels {
   /** Created with the first label: most checks have none. */
   #classified: Map<string, ClassifierLabel> | undefined;
 
-  constructor(keys: readonly LabelKey[], source: LabelSource) {
+  constructor(schema: LabelSchema, source: LabelSource) {
     this.source = source;
-    this.#keys = keys;
-    const values = new Array<string | undefined | typeof UNREAD>(keys.length);
+    this.#schema = schema;
+    const values = new Array<string | undefined | typeof UNREAD>(schema.keys.length);
     // There are few slots: a loop is faster than a call of `fill`.
     for (let slot = 0; slot < values.length; slot++) values[slot] = UNREAD;
     this.#values = values;
@@ -117,7 +138,7 @@ export class Labels {
   get(slot: number): string | undefined {
     const known = this.#values[slot];
     if (known !== UNREAD) return known;
-    const key = this.#keys[slot];
+    const key = this.#schema.keys[slot];
     const value = key === undefined ? undefined : this.source.get(key);
     this.#values[slot] = value;
     return value;
@@ -136,19 +157,24 @@ export class Labels {
   }
 
   origin(slot: number): LabelOrigin | undefined {
-    const key = this.#keys[slot];
+    const key = this.#schema.keys[slot];
     if (key === undefined) return undefined;
     return this.#classified?.has(key.name) ? "classifier" : this.source.origin(key);
   }
 
   /** Sets a classifier's label. A later one of the same name replaces an earlier one. */
   set(slot: number, value: string, telemetry: boolean): void {
-    const key = this.#keys[slot];
+    const key = this.#schema.keys[slot];
     if (key === undefined) return;
     this.#values[slot] = value;
     this.#prefixedSlot = -1;
     this.#classified ??= new Map();
     this.#classified.set(key.name, { name: key.name, value, telemetry });
+  }
+
+  /** Names of the labels that classifiers make, which baggage does not set. */
+  get classified(): ReadonlySet<string> {
+    return this.#schema.classified;
   }
 
   /** The labels that classifiers set in this check. */
@@ -162,15 +188,18 @@ export class Labels {
 
   /** Visits every label of the flow once; labels set by classifiers replace others of the same name. */
   each(visit: LabelVisitor): void {
-    const classified = this.#classified;
-    if (classified === undefined) {
+    const set = this.#classified;
+    const { classified } = this.#schema;
+    if (classified.size === 0) {
       this.source.each(visit);
       return;
     }
     this.source.each((name, value, telemetry, origin) => {
-      if (!classified.has(name)) visit(name, value, telemetry, origin);
+      const replaced = origin === "baggage" ? classified.has(name) : set?.has(name) === true;
+      if (!replaced) visit(name, value, telemetry, origin);
     });
-    for (const { name, value, telemetry } of classified.values()) {
+    if (set === undefined) return;
+    for (const { name, value, telemetry } of set.values()) {
       visit(name, value, telemetry, "classifier");
     }
   }

@@ -214,8 +214,8 @@ export interface ClassifierRule {
   readonly index: number;
   readonly selectors: readonly SelectorRule[];
   readonly rules: readonly LabelRule[];
-  /** A part of the classifier, its Rego module, is not run. Each run reports an error, and the rules still apply. */
-  readonly partial?: boolean;
+  /** Labels of the classifier's Rego module, which is not run: each run reports an error, and the rules still apply. */
+  readonly rego?: readonly string[];
 }
 
 export type BucketsRule =

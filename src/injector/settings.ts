@@ -82,6 +82,7 @@ export function injectionSettings({ injector, agent }: InjectorConfigs): Configu
       port: envoy.port,
       adminPort: envoy.admin_port,
       concurrency: envoy.concurrency,
+      clientBaggage: envoy.client_baggage,
       applicationSleepSeconds: Math.ceil(envoy.application_sleep / 1_000),
     },
   };

@@ -86,7 +86,7 @@ function labelsOf(flow: Flow, names: readonly string[]) {
     assert.ok(!all.has(name), "a label came twice");
     all.set(name, value);
   });
-  return slots.keys.map((key) => {
+  return slots.schema.keys.map((key) => {
     const value = flow.labels.get(key);
     assert.equal(all.get(key.name), value);
     assert.equal(flow.labels.origin(key) === undefined, value === undefined);

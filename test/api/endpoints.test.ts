@@ -7,7 +7,7 @@ import { NO_SERVICES } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import { type Flow, Pending, RejectReason, type Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
-import { Labels } from "#flow/label.ts";
+import { EMPTY_SCHEMA, Labels } from "#flow/label.ts";
 import type { LabelRule, Rule } from "#flow/rules.ts";
 import type { CheckResponse } from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import { agentOf, callOf, common, embedded, endpointsOf } from "../kit/api/agent.ts";
@@ -252,7 +252,7 @@ function verdictOf(flow: Flow, over: Partial<Verdict>): Verdict {
     reservationId: "",
     classifiers: [],
     fluxMeters: [],
-    labels: new Labels([], flow.labels),
+    labels: new Labels(EMPTY_SCHEMA, flow.labels),
     start: 1_000,
     end: 1_001,
     ...over,

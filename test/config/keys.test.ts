@@ -310,6 +310,7 @@ test("agent: defaults are the documented ones", () => {
       tls: { allowed_cn: "", ca_file: "", cert_file: "", key_file: "" },
     },
     flow_control: {
+      baggage: { enabled: true, members: [] },
       default_control_point: "",
       max_keys: 1_000_000,
       overload: { enabled: true, max_delay: 50, max_in_progress: 10_000 },

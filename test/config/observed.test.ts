@@ -129,6 +129,8 @@ const OBSERVED: readonly Observation[] = [
     "an agent that starts while etcd is away judges",
   ),
   row("etcd.tls", "*", "store/etcd-faults", "the keys of etcd.tls have their effect"),
+  row("flow_control.baggage", "enabled", "attacks/baggage", "flow_control.baggage.enabled: none"),
+  row("flow_control.baggage", "members", "attacks/baggage", "flow_control.baggage.members: only"),
   row(
     "flow_control",
     "default_control_point",

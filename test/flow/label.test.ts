@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { type LabelSource, Labels, labelNumber, MAX_LABEL_NUMBER } from "#flow/label.ts";
+import {
+  EMPTY_SCHEMA,
+  type LabelSource,
+  Labels,
+  labelNumber,
+  MAX_LABEL_NUMBER,
+} from "#flow/label.ts";
 
 describe("a number in a label", () => {
   it("is a decimal from 0 to 1e12", () => {
@@ -99,7 +105,7 @@ describe("the labels of a flow that no classifier has labelled", () => {
         for (const [name, value] of given) visit(name, value, true, "claim");
       },
     };
-    const labels = new Labels([], source);
+    const labels = new Labels(EMPTY_SCHEMA, source);
     const seen: (readonly [string, string])[] = [];
     labels.each((name, value) => void seen.push([name, value]));
     assert.deepEqual(seen, given);

@@ -31,6 +31,7 @@ test("every key about containers has its place", (t) => {
     SIDECAR_SECRETS: "[counters.redis.password=redis/password]",
     ENVOY_ADMIN_PORT: "9902",
     ENVOY_APPLICATION_SLEEP: "7s",
+    ENVOY_CLIENT_BAGGAGE: "believe",
     ENVOY_CONCURRENCY: "5",
     ENVOY_IMAGE: "r/envoy:2",
     ENVOY_IMAGE_PULL_POLICY: "Always",
@@ -65,6 +66,7 @@ test("every key about containers has its place", (t) => {
       port: 10_001,
       adminPort: 9_902,
       concurrency: 5,
+      clientBaggage: "believe",
       applicationSleepSeconds: 7,
     },
   });

@@ -531,7 +531,7 @@ describe("a policy and its decisions in a store", () => {
       rule.rules.map(({ label }) => label),
       ["a"],
     );
-    assert.equal(rule.partial, true);
+    assert.deepEqual(rule.rego, ["b"]);
     assert.deepEqual([...read.notRun], [[key, "rego"]]);
     assert.equal(read.faults.size, 0);
   });

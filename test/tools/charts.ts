@@ -212,6 +212,7 @@ function agentValues(): string {
         image: TEXT,
         port: { type: "integer", minimum: 1, maximum: 65_535 },
         concurrency: { type: "integer", minimum: 1, maximum: 1_024 },
+        client_baggage: { enum: ["ignore", "believe"] },
       }),
     }),
     tls: certificates("etcd", "prometheus", "redis", "server", "peers", "controller"),

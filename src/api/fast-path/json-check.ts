@@ -54,7 +54,7 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
       UNKNOWN_SERVICES,
       UNKNOWN_SERVICES,
       context.flowController.observer,
-      context.bounds.max_baggage_bytes,
+      context.baggageTrust,
     );
     this.#fields = attributeFields(http.parts);
   }

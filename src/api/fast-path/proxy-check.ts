@@ -25,6 +25,9 @@ import { proxyAttributeFields } from "./attribute-fields.ts";
 import { CHECK_SIZE } from "./spare-checks.ts";
 
 const CONTROL_POINT = "control-point";
+/** By this a proxy says whether its clients' baggage is to be believed, which depends on who they are. */
+const CLIENT_BAGGAGE = "client-baggage";
+const BELIEVE = "believe";
 
 export class ProxyCheck implements Flow, TelemetryWriter {
   controlPoint = "";
@@ -51,7 +54,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
       UNKNOWN_SERVICES,
       UNKNOWN_SERVICES,
       context.flowController.observer,
-      context.bounds.max_baggage_bytes,
+      context.baggageTrust,
     );
     this.#fields = proxyAttributeFields(http.parts);
   }
@@ -64,7 +67,10 @@ export class ProxyCheck implements Flow, TelemetryWriter {
     this.controlPoint = isControlPoint(name) ? name : this.#context.fallbackControlPoint(name);
     this.deadline = call.deadline;
     this.#findServices(call);
-    this.labels.reset(http.hasHttp ? "proxy" : "none", this.#source, this.#destination);
+    const clientBaggage = call.header(CLIENT_BAGGAGE) ?? http.clientBaggage;
+    // What is neither word may be a misspelt `ignore`.
+    const believed = clientBaggage === "" || clientBaggage === BELIEVE;
+    this.labels.reset(http.hasHttp ? "proxy" : "none", this.#source, this.#destination, believed);
   }
 
   /** The flow belongs to the services at the proxy's own address, or to those of the destination if there are none. */

@@ -1,147 +1,172 @@
-// W3C baggage: labels that travel with requests in a header. Reads the header of a request, and writes a new one with
-// the labels of classifiers, so that downstream services see them too.
+// W3C baggage: labels that travel with requests in a header. Clients choose it, so one pass over its characters validates
+// it and notes where its members are; no object and no text is made for a member that nothing reads.
 
 import { isReserved } from "#flow/label.ts";
 
 /** Limits of the W3C specification, which other implementations enforce. The first one is only the default. */
 export const MAX_BAGGAGE_BYTES = 8_192;
-const MAX_MEMBER = 4_096;
-const MAX_MEMBERS = 180;
+export const MAX_MEMBER = 4_096;
+export const MAX_MEMBERS = 180;
 
-export interface BaggageIn {
-  readonly labels: ReadonlyMap<string, string>;
-  /** Number of members named `http.*` or `aperture.*`, which callers may not set. */
-  readonly reserved: number;
+/** Offsets of a member in the header, without white space around its parts. `END` is behind its properties. */
+const OFFSETS = 5;
+const [KEY_START, KEY_END, VALUE_START, VALUE_END, END] = [0, 1, 2, 3, 4];
+
+/** The members of a header that is well-formed and within the limits. */
+export class Baggage {
+  readonly #header: string;
+  readonly #offsets: readonly number[];
+
+  constructor(header: string, offsets: readonly number[]) {
+    this.#header = header;
+    this.#offsets = offsets;
+  }
+
+  /** Number of members, repeated ones included. */
+  get count(): number {
+    return this.#offsets.length / OFFSETS;
+  }
+
+  key(member: number): string {
+    return this.#slice(member, KEY_START, KEY_END);
+  }
+
+  /** Percent-decoded once; `+` stays a plus. Invalid UTF-8 becomes U+FFFD. */
+  value(member: number): string {
+    const text = this.#slice(member, VALUE_START, VALUE_END);
+    if (!text.includes("%")) return text;
+    const bytes = text.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
+      String.fromCharCode(Number.parseInt(hex, 16)),
+    );
+    return Buffer.from(bytes, "latin1").toString("utf8");
+  }
+
+  /** As received, with properties. */
+  text(member: number): string {
+    return this.#slice(member, KEY_START, END);
+  }
+
+  /** The value of a key, of whose members the last one counts. */
+  get(key: string): string | undefined {
+    for (let member = this.count - 1; member >= 0; member--) {
+      const start = this.#at(member, KEY_START);
+      if (this.#at(member, KEY_END) - start !== key.length) continue;
+      if (this.#header.startsWith(key, start)) return this.value(member);
+    }
+    return undefined;
+  }
+
+  /** Whether any member is named `http.*` or `aperture.*`, which callers may not set. */
+  get hasReserved(): boolean {
+    for (let member = 0; member < this.count; member++) {
+      // Most names need no text to tell: reserved ones begin with an "a" or an "h".
+      const first = this.#header.charCodeAt(this.#at(member, KEY_START));
+      if ((first === LOWER_A || first === LOWER_H) && isReserved(this.key(member))) return true;
+    }
+    return false;
+  }
+
+  #at(member: number, offset: number): number {
+    return this.#offsets[member * OFFSETS + offset] ?? 0;
+  }
+
+  #slice(member: number, start: number, end: number): string {
+    return this.#header.slice(this.#at(member, start), this.#at(member, end));
+  }
 }
 
-interface Member {
-  readonly key: string;
-  /** Percent-decoded once; `+` stays a plus. */
-  readonly value: string;
-  /** As received, with properties, without surrounding white space. */
-  readonly text: string;
-}
+export const NO_BAGGAGE = new Baggage("", []);
 
-const KEY = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-const OCTETS = /^[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/;
-const BAD_ESCAPE = /%(?![0-9A-Fa-f]{2})/;
-
-/** The members of a header; undefined when any part is malformed or exceeds the limits. */
-function parse(header: string, most: number): readonly Member[] | undefined {
+/** Reads a header of at most `most` bytes; undefined when any part is malformed or exceeds the limits. */
+export function readBaggage(header: string, most = MAX_BAGGAGE_BYTES): Baggage | undefined {
   // The length in UTF-16 units is the length in bytes, because anything beyond ASCII is malformed.
   if (header.length > most) return undefined;
-  const members: Member[] = [];
-  const keys = new Set<string>();
-  for (const part of header.split(",")) {
-    const member = part.length > MAX_MEMBER ? undefined : parseMember(part);
-    if (member === undefined) return undefined;
-    members.push(member);
-    keys.add(member.key);
+  const offsets: number[] = [];
+  if (skipBlanks(header, 0) === header.length) return NO_BAGGAGE;
+  for (let at = 0; at <= header.length; at++) {
+    const end = readMember(header, at, offsets);
+    if (end < 0 || end - at > MAX_MEMBER) return undefined;
+    at = end;
+  }
+  const baggage = new Baggage(header, offsets);
+  if (baggage.count > MAX_MEMBERS) {
+    const keys = new Set<string>();
+    for (let member = 0; member < baggage.count; member++) keys.add(baggage.key(member));
     if (keys.size > MAX_MEMBERS) return undefined;
   }
-  return members;
+  return baggage;
 }
 
-function parseMember(part: string): Member | undefined {
-  const [pair = "", ...properties] = part.split(";");
-  const equals = pair.indexOf("=");
-  if (equals < 0) return undefined;
-  const key = trim(pair.slice(0, equals));
-  const value = decode(trim(pair.slice(equals + 1)));
-  if (!KEY.test(key) || value === undefined || !properties.every(isProperty)) return undefined;
-  return { key, value, text: trim(part) };
+/** Notes the offsets of the member at `from`, and returns the end of its text: a comma's, or the header's; -1 if it is malformed. */
+function readMember(header: string, from: number, offsets: number[]): number {
+  const keyStart = skipBlanks(header, from);
+  const keyEnd = skip(header, keyStart, TOKEN);
+  const equals = skipBlanks(header, keyEnd);
+  if (keyEnd === keyStart || header.charCodeAt(equals) !== EQUALS) return -1;
+  const valueStart = skipBlanks(header, equals + 1);
+  const valueEnd = skip(header, valueStart, OCTET);
+  if (!hasGoodEscapes(header, valueStart, valueEnd)) return -1;
+  let at = skipBlanks(header, valueEnd);
+  while (header.charCodeAt(at) === SEMICOLON) at = skipProperty(header, at + 1);
+  if (at < header.length && header.charCodeAt(at) !== COMMA) return -1;
+  offsets.push(keyStart, keyEnd, valueStart, valueEnd, skipBlanksBack(header, at));
+  return at;
 }
 
-/** `key` or `key=value`. An empty property is accepted, as by other implementations. */
-function isProperty(part: string): boolean {
-  const text = trim(part);
-  if (text === "") return true;
-  const equals = text.indexOf("=");
-  if (equals < 0) return KEY.test(text);
-  return KEY.test(trim(text.slice(0, equals))) && OCTETS.test(trim(text.slice(equals + 1)));
+/** `key` or `key=value`. An empty property is accepted, as by other implementations. Returns where it ends. */
+function skipProperty(header: string, from: number): number {
+  const start = skipBlanks(header, from);
+  const end = skip(header, start, TOKEN);
+  const equals = skipBlanks(header, end);
+  if (end === start || header.charCodeAt(equals) !== EQUALS) return equals;
+  return skipBlanks(header, skip(header, skipBlanks(header, equals + 1), OCTET));
 }
 
-/** Removes the white space that HTTP allows (space and tab); other white space is malformed. */
-function trim(text: string): string {
-  let start = 0;
-  let end = text.length;
-  while (start < end && isBlank(text.charCodeAt(start))) start++;
-  while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
-  return text.slice(start, end);
+/** White space that HTTP allows (space and tab); other white space is malformed. */
+function skipBlanks(header: string, from: number): number {
+  return skip(header, from, BLANK);
 }
 
-function isBlank(unit: number): boolean {
-  return unit === 0x20 || unit === 0x09;
+function skipBlanksBack(header: string, from: number): number {
+  let at = from;
+  while (at > 0 && is(header.charCodeAt(at - 1), BLANK)) at--;
+  return at;
 }
 
-/** Percent-decodes once; undefined when the value is not made of baggage-octets. Invalid UTF-8 becomes U+FFFD. */
-function decode(value: string): string | undefined {
-  if (!OCTETS.test(value) || BAD_ESCAPE.test(value)) return undefined;
-  if (!value.includes("%")) return value;
-  const bytes = value.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
-    String.fromCharCode(Number.parseInt(hex, 16)),
-  );
-  return Buffer.from(bytes, "latin1").toString("utf8");
+function skip(header: string, from: number, kind: number): number {
+  let at = from;
+  while (at < header.length && is(header.charCodeAt(at), kind)) at++;
+  return at;
 }
 
-/** The labels in a header; undefined when it is malformed or exceeds the limits, so that none of them count. */
-export function extractBaggage(header: string, most = MAX_BAGGAGE_BYTES): BaggageIn | undefined {
-  const labels = new Map<string, string>();
-  if (trim(header) === "") return { labels, reserved: 0 };
-  const members = parse(header, most);
-  if (members === undefined) return undefined;
-  let reserved = 0;
-  for (const { key, value } of members) {
-    if (isReserved(key)) reserved += 1;
-    else labels.set(key, value);
+function hasGoodEscapes(header: string, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    if (header.charCodeAt(at) !== PERCENT) continue;
+    if (at + 2 >= end) return false;
+    if (!is(header.charCodeAt(at + 1), HEX) || !is(header.charCodeAt(at + 2), HEX)) return false;
+    at += 2;
   }
-  return { labels, reserved };
+  return true;
 }
 
-/** Characters that must be percent-encoded in a value. `%` is one of them, so a value round-trips. */
-const ESCAPED = /[^\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]/gu;
+const [PERCENT, COMMA, SEMICOLON, EQUALS, LOWER_A, LOWER_H] = [0x25, 0x2c, 0x3b, 0x3d, 0x61, 0x68];
 
-/** Percent-encodes a value; undefined when it is not valid text (has a lone surrogate or U+FFFD). */
-function encode(value: string): string | undefined {
-  if (!value.isWellFormed() || value.includes("\ufffd")) return undefined;
-  return value.replace(ESCAPED, (char) => {
-    let escaped = "";
-    for (const byte of Buffer.from(char)) {
-      escaped += `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
-    }
-    return escaped;
-  });
+/** Kinds of characters: those of names (RFC 9110 §5.6.2), of values (`baggage-octet`), blanks and hexadecimal digits. */
+const [TOKEN, OCTET, BLANK, HEX] = [1, 2, 4, 8];
+
+const KINDS = Uint8Array.from({ length: 128 }, (_, unit) => {
+  const char = String.fromCharCode(unit);
+  const token = /[!#$%&'*+\-.^_`|~0-9A-Za-z]/.test(char) ? TOKEN : 0;
+  const octet = /[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]/.test(char) ? OCTET : 0;
+  const blank = /[ \t]/.test(char) ? BLANK : 0;
+  return token | octet | blank | (/[0-9A-Fa-f]/.test(char) ? HEX : 0);
+});
+
+function is(unit: number, kind: number): boolean {
+  return unit < 128 && ((KINDS[unit] ?? 0) & kind) !== 0;
 }
 
-/**
- * The new value of the header: its members, except those that `made` replaces, and then `made`. A label that cannot be
- * sent (name not a token, value not text, too large) is left out. A malformed header is dropped. Undefined when no label
- * is added.
- */
-export function injectBaggage(
-  header: string | undefined,
-  made: readonly { readonly name: string; readonly value: string }[],
-  most = MAX_BAGGAGE_BYTES,
-): string | undefined {
-  const added = new Map<string, string>();
-  for (const { name, value } of made) {
-    const encoded = KEY.test(name) ? encode(value) : undefined;
-    if (encoded === undefined) continue;
-    const member = `${name}=${encoded}`;
-    if (member.length <= MAX_MEMBER) added.set(name, member);
-  }
-  if (added.size === 0) return undefined;
-  const old = header === undefined || trim(header) === "" ? [] : (parse(header, most) ?? []);
-  const kept = old.filter(({ key }) => !added.has(key)).map((member) => member.text);
-  let merged = kept.join(",");
-  let count = kept.length;
-  let grown = false;
-  for (const member of added.values()) {
-    const next = merged === "" ? member : `${merged},${member}`;
-    if (next.length > most || count >= MAX_MEMBERS) continue;
-    merged = next;
-    count += 1;
-    grown = true;
-  }
-  return grown ? merged : undefined;
+/** Whether a text can be the name of a member. */
+export function isMemberName(text: string): boolean {
+  return text !== "" && skip(text, 0, TOKEN) === text.length;
 }

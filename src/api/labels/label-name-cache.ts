@@ -7,7 +7,7 @@ import { KeyList } from "#wire/check/response.ts";
 import { ATTRIBUTE_NAMES, type AttributeSet } from "./attributes.ts";
 
 /** Facts about the labels of a request that follow from its set of header names. */
-interface LabelNames {
+export interface LabelNames {
   /** Sorted. */
   readonly keys: KeyList;
   /** Two different header names give the same label. */

@@ -2,6 +2,7 @@
 // the cache of label names.
 
 import {
+  type ClassifierLabel,
   HEADER_PREFIX,
   isReserved,
   type LabelKey,
@@ -16,7 +17,6 @@ import {
   headerByName,
   headersByLabel,
 } from "#wire/check/headers.ts";
-import type { KeyList } from "#wire/check/response.ts";
 import {
   ATTRIBUTE_NAMES,
   type AttributeSet,
@@ -24,8 +24,10 @@ import {
   flavorOf,
   SOURCE_LABEL,
 } from "./attributes.ts";
-import { type BaggageIn, extractBaggage, MAX_BAGGAGE_BYTES } from "./baggage.ts";
-import type { LabelNameCache } from "./label-name-cache.ts";
+import { type Baggage, NO_BAGGAGE, readBaggage } from "./baggage.ts";
+import type { BaggageTrust } from "./baggage-trust.ts";
+import type { LabelNameCache, LabelNames } from "./label-name-cache.ts";
+import { injectBaggage } from "./new-baggage.ts";
 
 /** The parts of a request that become labels. */
 interface RequestAttributes {
@@ -43,12 +45,12 @@ export class RequestLabels implements LabelSource {
   readonly #request: RequestAttributes;
   readonly #headers: HeaderList;
   readonly #observer: Observer;
-  /** Longest baggage header that is read, in bytes. */
-  readonly maxBaggage: number;
+  readonly #trust: BaggageTrust;
   #attributeSet: AttributeSet;
   #source: string;
   #destination: string;
-  #baggage: BaggageIn | undefined;
+  #baggageBelieved = true;
+  #baggage: Baggage | undefined;
 
   /** `source` and `destination` are the values of the service labels. */
   constructor(
@@ -58,7 +60,7 @@ export class RequestLabels implements LabelSource {
     source: string,
     destination: string,
     observer: Observer,
-    maxBaggage = MAX_BAGGAGE_BYTES,
+    trust: BaggageTrust,
   ) {
     this.#request = request;
     this.#headers = headers;
@@ -66,25 +68,35 @@ export class RequestLabels implements LabelSource {
     this.#source = source;
     this.#destination = destination;
     this.#observer = observer;
-    this.maxBaggage = maxBaggage;
+    this.#trust = trust;
   }
 
-  /** Prepares the object for the next request, which is in the same `request` and `headers` objects. */
-  reset(attributes: AttributeSet, source: string, destination: string): void {
+  /**
+   * Prepares the object for the next request, which is in the same `request` and `headers` objects. The request's caller
+   * may say that its baggage is not to be believed.
+   */
+  reset(
+    attributes: AttributeSet,
+    source: string,
+    destination: string,
+    baggageBelieved = true,
+  ): void {
     this.#attributeSet = attributes;
     this.#source = source;
     this.#destination = destination;
+    this.#baggageBelieved = baggageBelieved;
     this.#baggage = undefined;
   }
 
   get(key: LabelKey): string | undefined {
     if (key.header !== undefined) return headerByLabel(this.#headers, key.header);
-    return this.#attribute(key.name) ?? this.#fromBaggage().labels.get(key.name);
+    if (!key.baggage) return this.#attribute(key.name);
+    return this.#trust.believes(key.name) ? this.#believed().get(key.name) : undefined;
   }
 
   origin(key: LabelKey): LabelOrigin | undefined {
     if (this.get(key) === undefined) return undefined;
-    return isReserved(key.name) ? "attribute" : "baggage";
+    return key.baggage ? "baggage" : "attribute";
   }
 
   #attribute(name: string): string | undefined {
@@ -119,20 +131,29 @@ export class RequestLabels implements LabelSource {
     for (const [label, value] of headersByLabel(this.#headers)) {
       visit(HEADER_PREFIX + label, value, false, "attribute");
     }
-    for (const [name, value] of this.#fromBaggage().labels) visit(name, value, true, "baggage");
+    for (const [name, value] of this.shownBaggage()) visit(name, value, true, "baggage");
   }
 
-  /**
-   * Sorted names of all labels; undefined when baggage adds labels. Counts an anomaly when two headers give the
-   * same label.
-   */
-  keys(cache: LabelNameCache): KeyList | undefined {
-    const { keys, collides, hasBaggage } = cache.get(this.#attributeSet, this.#headers.names);
-    if (collides) this.#observer.anomaly("header_collision");
-    return hasBaggage && this.#fromBaggage().labels.size > 0 ? undefined : keys;
+  /** What follows from the names of the headers. Counts an anomaly when two headers give the same label. */
+  names(cache: LabelNameCache): LabelNames {
+    const names = cache.get(this.#attributeSet, this.#headers.names);
+    if (names.collides) this.#observer.anomaly("header_collision");
+    return names;
   }
 
-  /** Alternating names and values of the labels that go to telemetry, without baggage. */
+  /** The labels of baggage that replies list: the first ones, because clients choose how many there are. */
+  shownBaggage(): ReadonlyMap<string, string> {
+    const baggage = this.#believed();
+    const shown = new Map<string, string>();
+    for (let member = 0; member < baggage.count && shown.size < MAX_SHOWN; member++) {
+      const name = baggage.key(member);
+      if (shown.has(name) || isReserved(name) || !this.#trust.believes(name)) continue;
+      shown.set(name, baggage.get(name) ?? "");
+    }
+    return shown;
+  }
+
+  /** Alternating names and values of the labels that go to telemetry, without those of baggage. */
   telemetry(): string[] {
     const pairs = [SOURCE_LABEL, this.#source, DESTINATION_LABEL, this.#destination];
     if (this.#attributeSet === "none") return pairs;
@@ -143,21 +164,27 @@ export class RequestLabels implements LabelSource {
     return pairs;
   }
 
-  /** The baggage header as received. */
-  get baggageHeader(): string | undefined {
+  /** The baggage header of the request once it is accepted: with these labels. Undefined where it stays as it is. */
+  newBaggage(made: readonly ClassifierLabel[]): string | undefined {
+    return injectBaggage(this.#baggageHeader, made, this.#trust.maxBytes);
+  }
+
+  get #baggageHeader(): string | undefined {
     return headerByName(this.#headers, "baggage");
   }
 
-  /** Parses the header on first use. Counts an anomaly when it is dropped or has reserved names. */
-  #fromBaggage(): BaggageIn {
+  /** Reads the header on first use. Counts an anomaly when it is dropped or has reserved names. */
+  #believed(): Baggage {
     if (this.#baggage !== undefined) return this.#baggage;
-    const header = this.baggageHeader;
-    const baggage = header === undefined ? NO_BAGGAGE : extractBaggage(header, this.maxBaggage);
+    const believed = this.#trust.enabled && this.#baggageBelieved;
+    const header = believed ? this.#baggageHeader : undefined;
+    const baggage = header === undefined ? NO_BAGGAGE : readBaggage(header, this.#trust.maxBytes);
     if (baggage === undefined) this.#observer.anomaly("baggage_dropped");
-    else if (baggage.reserved > 0) this.#observer.anomaly("baggage_reserved");
+    else if (baggage.hasReserved) this.#observer.anomaly("baggage_reserved");
     this.#baggage = baggage ?? NO_BAGGAGE;
     return this.#baggage;
   }
 }
 
-const NO_BAGGAGE: BaggageIn = { labels: new Map(), reserved: 0 };
+/** A reply costs time for each label that it lists, so baggage must not choose how many these are. */
+const MAX_SHOWN = 32;

@@ -5,7 +5,6 @@ import type { Flow, Verdict } from "#flow/flow.ts";
 import type { HttpAnswer } from "#wire/check/http-reply.ts";
 import { type CacheReply, type CheckReply, KeyList } from "#wire/check/response.ts";
 import { TYPE_LABEL } from "../labels/attributes.ts";
-import { injectBaggage } from "../labels/baggage.ts";
 import type { LabelNameCache } from "../labels/label-name-cache.ts";
 import type { RequestLabels } from "../labels/request-labels.ts";
 
@@ -32,28 +31,26 @@ function allLabels(flow: Flow, verdict: Verdict): ReplyLabels {
   return { keys: new KeyList(keys.sort()), telemetry };
 }
 
-/** The same without visiting each label, if the flow has only the labels of its request. */
+/**
+ * The same without visiting each label, if the flow has none that classifiers set: undefined otherwise. Telemetry labels are
+ * those of baggage alone, because the request's own need not become strings.
+ */
 function requestLabels(
-  flow: Flow,
-  verdict: Verdict,
+  { labels: all }: Verdict,
   labels: RequestLabels,
   cache: LabelNameCache,
-): ReplyLabels {
-  const keys = ownKeys(verdict, labels, cache);
-  if (keys === undefined) return allLabels(flow, verdict);
-  const telemetry = labels.telemetry();
-  telemetry.push(TYPE_LABEL, flow.type);
-  return { keys, telemetry };
-}
-
-/** Label keys if the flow has only the labels of its request. `labels.keys` is always called, because it counts collisions. */
-function ownKeys(
-  verdict: Verdict,
-  labels: RequestLabels,
-  cache: LabelNameCache,
-): KeyList | undefined {
-  const keys = labels.keys(cache);
-  return verdict.labels.classifierLabelCount > 0 ? undefined : keys;
+): ReplyLabels | undefined {
+  const { keys, hasBaggage } = labels.names(cache);
+  if (all.classifierLabelCount > 0) return undefined;
+  if (!hasBaggage) return { keys, telemetry: NO_PAIRS };
+  const names: string[] = [];
+  const telemetry: string[] = [];
+  for (const [name, value] of labels.shownBaggage()) {
+    if (all.classified.has(name)) continue;
+    names.push(name);
+    telemetry.push(name, value);
+  }
+  return { keys: keys.with(names), telemetry };
 }
 
 /** The content of a check response. The object can be filled again after its reply has been written. */
@@ -113,8 +110,12 @@ export function httpAnswer(
   verdict: Verdict,
   cache: LabelNameCache,
 ): HttpAnswer {
-  const reply = requestLabels(flow, verdict, labels, cache);
-  return new ReusableAnswer().fill(flow, labels, verdict, reply);
+  const own = requestLabels(verdict, labels, cache);
+  if (own === undefined) {
+    return new ReusableAnswer().fill(flow, labels, verdict, allLabels(flow, verdict));
+  }
+  const telemetry = [...labels.telemetry(), ...own.telemetry, TYPE_LABEL, flow.type];
+  return new ReusableAnswer().fill(flow, labels, verdict, { keys: own.keys, telemetry });
 }
 
 /** The reply to a check of an HTTP request. The object can be filled again after it has been written. */
@@ -124,15 +125,14 @@ export class ReusableAnswer implements HttpAnswer {
   refusal = "";
   retryAfter = 0;
   baggage: string | undefined;
-  /** Whether the request writes its telemetry labels itself, because they are not in `check`. */
+  /** Whether the request writes its own telemetry labels, because they are not in `check`. */
   telemetryApart = false;
 
-  /** Like `httpAnswer`, for a request that writes its telemetry labels itself. */
+  /** Like `httpAnswer`, for a request that writes its own telemetry labels. */
   inPlace(flow: Flow, labels: RequestLabels, verdict: Verdict, cache: LabelNameCache): this {
-    const keys = ownKeys(verdict, labels, cache);
-    this.telemetryApart = keys !== undefined;
-    const reply = keys === undefined ? allLabels(flow, verdict) : { keys, telemetry: NO_PAIRS };
-    return this.fill(flow, labels, verdict, reply);
+    const own = requestLabels(verdict, labels, cache);
+    this.telemetryApart = own !== undefined;
+    return this.fill(flow, labels, verdict, own ?? allLabels(flow, verdict));
   }
 
   fill(flow: Flow, labels: RequestLabels, verdict: Verdict, reply: ReplyLabels): this {
@@ -150,7 +150,5 @@ export class ReusableAnswer implements HttpAnswer {
 function newBaggage(labels: RequestLabels, verdict: Verdict): string | undefined {
   if (verdict.labels.classifierLabelCount === 0) return undefined;
   const made = [...verdict.labels.classifierLabels()].filter(({ telemetry }) => telemetry);
-  return made.length === 0
-    ? undefined
-    : injectBaggage(labels.baggageHeader, made, labels.maxBaggage);
+  return made.length === 0 ? undefined : labels.newBaggage(made);
 }

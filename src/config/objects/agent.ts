@@ -6,6 +6,7 @@ import {
   controlPoint,
   endpoint,
   hostPort,
+  memberName,
   someText,
 } from "../table/format.ts";
 import {
@@ -132,7 +133,23 @@ const overloadConfig = table(
   },
 );
 
+const baggageConfig = table(
+  "BaggageConfig",
+  "Labels from the `baggage` header of checked requests, which clients choose unless the proxy removes or replaces it. Baggage never sets `http.*`, `aperture.*` or a label that a classifier makes.",
+  {
+    enabled: bool(true, "Read labels from baggage. Otherwise the header is ignored.", {
+      own: true,
+    }),
+    members: strings(
+      memberName,
+      "Names of the members that become labels. Empty: all of them; rules read those that they name.",
+      { own: true },
+    ),
+  },
+);
+
 export const flowControlConfig = table("FlowControlConfig", "Flow control.", {
+  baggage: object(baggageConfig),
   default_control_point: string(
     "",
     controlPoint,

@@ -115,6 +115,12 @@ export const envoyConfig = table(
       "Time for which an application goes on after its pod was told to end, until all clients know. It is not set where the application has a preStop of its own. Whole seconds.",
       { own: true },
     ),
+    client_baggage: choice(
+      "ignore",
+      ["ignore", "believe"],
+      "Whether members of the `baggage` header of requests may become labels. Clients choose that header: `believe` is for those that are services of your own. The annotation sluice/envoy-client-baggage says so for one pod.",
+      { own: true },
+    ),
     concurrency: number("uint32", 2, "Worker threads.", { own: true, min: 1, max: 1_024 }),
     image: string(
       "envoyproxy/envoy:distroless-v1.40.0",

@@ -276,3 +276,11 @@ export const labelName: TextFormat = {
   good: ["cluster", "_x1"],
   bad: ["", "1a", "a-b"],
 };
+
+export const memberName: TextFormat = {
+  wanted: "the name of a baggage member, not http.* or aperture.*",
+  pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+  accepts: (text) => /^(?!http\.|aperture\.)[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(text),
+  good: ["user", "tenant.id"],
+  bad: ["", "a b", "a=1", "http.method", "aperture.x"],
+};

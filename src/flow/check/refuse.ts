@@ -3,7 +3,7 @@
 import type { Refusal } from "#base/http/refusal.ts";
 import type { JudgementContext } from "../check.ts";
 import { type Flow, RejectReason, type Verdict } from "../flow.ts";
-import { Labels } from "../label.ts";
+import { EMPTY_SCHEMA, Labels } from "../label.ts";
 
 /** Refuses one flow. Counted like every refusal. */
 export function refuse(flow: Flow, refusal: Refusal, context: JudgementContext): Verdict {
@@ -22,7 +22,7 @@ export function refuse(flow: Flow, refusal: Refusal, context: JudgementContext):
     fluxMeters: [],
     held: undefined,
     reservationId: "",
-    labels: new Labels([], flow.labels),
+    labels: new Labels(EMPTY_SCHEMA, flow.labels),
     start,
     end: start,
   };

@@ -38,7 +38,7 @@ export function compileClassifier(rule: ClassifierRule, slots: LabelSlots): Clas
     }),
   );
   const failed = infoOf(rule, ClassifierError.evalFailed, undefined);
-  const info = rule.partial === true ? failed : infoOf(rule, ClassifierError.none, undefined);
+  const info = rule.rego !== undefined ? failed : infoOf(rule, ClassifierError.none, undefined);
   // Writers keep the encoded form of a report, so each reason has one object.
   const unreadable = new Map<string, ClassifierInfo>();
   const unreadableInfo = ({ reason }: Unreadable): ClassifierInfo => {

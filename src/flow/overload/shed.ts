@@ -24,7 +24,7 @@ export function judgeOrShed(
   const here = plan.controlPoint(flow.controlPoint);
   if (here.rules.length === 0) return judge(plan, flow, context, now);
   const service = here.forServices(flow.services);
-  const labels = new Labels(here.keys, flow.labels);
+  const labels = new Labels(here.labels, flow.labels);
   const cause = guard.sheds(priorityClass(priorityOf(service.shedding, labels)), now);
   if (cause !== undefined) return shed(service.shedding, labels, flow, cause, context, now);
   const verdict = judgeBy(service, labels, flow, context, now);

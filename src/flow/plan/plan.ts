@@ -3,7 +3,7 @@
 
 import { type Classifier, compileClassifier } from "../classify/classifier.ts";
 import type { Component } from "../flow.ts";
-import { type LabelKey, LabelSlots } from "../label.ts";
+import { EMPTY_SCHEMA, type LabelSchema, LabelSlots } from "../label.ts";
 import {
   holdsSlots,
   type Limiter,
@@ -43,7 +43,7 @@ export interface ServicePlan {
 }
 
 export interface ControlPointPlan {
-  readonly keys: readonly LabelKey[];
+  readonly labels: LabelSchema;
   /** The rules it was compiled from: equal lists mean an equal plan. */
   readonly rules: readonly Rule[];
   /** The members of all stages, in component order. */
@@ -105,7 +105,7 @@ function emptyControlPoint({ stages }: KindTable): ControlPointPlan {
     settlingLimiters: NO_LIMITERS,
     shedding: NO_SHED_PLAN,
   };
-  return Object.freeze({ keys: [], rules: [], members: [], forServices: () => none });
+  return Object.freeze({ labels: EMPTY_SCHEMA, rules: [], members: [], forServices: () => none });
 }
 
 interface StageSelection extends Selected<StageMember> {
@@ -119,7 +119,7 @@ function compileControlPoint(
   { stages, rows }: KindTable,
   bind: Bind,
 ): ControlPointPlan {
-  const slots = new LabelSlots();
+  const slots = new LabelSlots(labelsMadeBy(rules));
   const selected = <T>(item: T, { selectors }: Rule): Selected<T> => {
     const ours = selectors.filter((selector) => isOurs(selector, name, group));
     return select(item, ours, slots);
@@ -140,7 +140,7 @@ function compileControlPoint(
       shed.push({ rule, selectors: here, component: member.component, state, stage });
     }
   }
-  const sheddingFor = compileShedding(shed, rules, stages, slots);
+  const sheddingFor = compileShedding(shed, stages, slots);
   const planFor = (services: ReadonlySet<string>): ServicePlan => {
     const steps = stepsOf(stages, members, services);
     return Object.freeze({
@@ -154,12 +154,22 @@ function compileControlPoint(
   };
   const named = namedServices([...classifiers, ...meters, ...members]);
   return Object.freeze({
-    // Copies of arrays that grew have no spare room: thousands of control points may have a plan.
-    keys: slots.keys.slice(),
+    labels: slots.schema,
     rules,
     members: members.map(({ item }) => item),
     forServices: byServices(named, planFor),
   });
+}
+
+/** The labels of all classifiers, whatever their selectors: a client may know how not to be selected by one. */
+function labelsMadeBy(rules: readonly Rule[]): ReadonlySet<string> {
+  const made = new Set<string>();
+  for (const rule of rules) {
+    if (rule.kind !== "classifier") continue;
+    for (const { label } of rule.rules) made.add(label);
+    for (const label of rule.rego ?? []) made.add(label);
+  }
+  return made.size === 0 ? EMPTY_SCHEMA.classified : made;
 }
 
 const NO_MEMBERS: readonly never[] = [];

@@ -11,7 +11,6 @@ import {
   type ExpressionRule,
   type LimiterRule,
   type MatcherRule,
-  type Rule,
   type SchedulerRule,
   type SelectorRule,
   usualFailureMode,
@@ -92,14 +91,10 @@ export function priorityOf({ priorities }: ShedPlan, labels: Labels): number {
 /** Compiles the members of one control point. Returns a function that makes the plan for services. */
 export function compileShedding(
   members: readonly ShedMember[],
-  rules: readonly Rule[],
   stages: readonly Stage[],
   slots: LabelSlots,
 ): (services: ReadonlySet<string>) => ShedPlan {
-  const made = new Set<string>();
-  for (const rule of rules) {
-    if (rule.kind === "classifier") for (const { label } of rule.rules) made.add(label);
-  }
+  const made = slots.classified;
   const refusing: Selected<ShedRule>[] = [];
   const priorities: Selected<PriorityOf>[] = [];
   for (const stage of stages) {

@@ -37,6 +37,8 @@ export interface SidecarSettings extends ContainerSettings {
   readonly drainSeconds: number;
 }
 
+export type ClientBaggage = "ignore" | "believe";
+
 export interface EnvoySettings extends ContainerSettings {
   /** Whether pods get an Envoy unless they say otherwise. */
   readonly inject: boolean;
@@ -46,6 +48,8 @@ export interface EnvoySettings extends ContainerSettings {
   readonly adminPort: number;
   /** Worker threads. */
   readonly concurrency: number;
+  /** What the agent does with the labels in the baggage of Envoy's clients, unless a pod says otherwise. */
+  readonly clientBaggage: ClientBaggage;
   /** Seconds for which the application goes on after the pod was told to end, until all clients know. */
   readonly applicationSleepSeconds: number;
 }

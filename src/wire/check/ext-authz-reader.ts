@@ -5,6 +5,7 @@ import { AuthRequest, type Parts, type SocketSpan } from "./ext-authz.ts";
 import type { HeaderNames } from "./headers.ts";
 
 const CONTROL_POINT = "control-point";
+const CLIENT_BAGGAGE = "client-baggage";
 
 /**
  * Reads a message into `request`, which may be an object that is no longer used.
@@ -47,17 +48,17 @@ function readAttributes(
   }
 }
 
-/** An entry of `context_extensions`. Only the control point is of interest. */
+/** An entry of `context_extensions`, of which two are of interest. */
 function readExtension(reader: ProtoReader, end: number, request: AuthRequest): void {
   request.countExtension();
-  let named = false;
+  let name: ReturnType<typeof knownName>;
   let start = 0;
   let stop = 0;
   while (reader.at < end) {
     const field = reader.tag(end);
     if (reader.wire === BYTES && (field === 1 || field === 2)) {
       const next = reader.sub(end);
-      if (field === 1) named = isControlPoint(reader.bytes, reader.at, next);
+      if (field === 1) name = knownName(reader.bytes, reader.at, next);
       else {
         start = reader.at;
         stop = next;
@@ -65,16 +66,23 @@ function readExtension(reader: ProtoReader, end: number, request: AuthRequest): 
       reader.at = next;
     } else reader.skip(field, end);
   }
-  if (!named) return;
-  const { controlPoint } = request.parts;
-  controlPoint.start = start;
-  controlPoint.end = stop;
+  const { controlPoint, clientBaggage } = request.parts;
+  const span = name === CONTROL_POINT ? controlPoint : clientBaggage;
+  if (name === undefined) return;
+  span.start = start;
+  span.end = stop;
 }
 
-function isControlPoint(bytes: Buffer, start: number, end: number): boolean {
-  if (end - start !== CONTROL_POINT.length) return false;
-  for (let at = 0; at < CONTROL_POINT.length; at++) {
-    if (bytes[start + at] !== CONTROL_POINT.charCodeAt(at)) return false;
+/** The name of an extension that is read; undefined for all others. */
+function knownName(bytes: Buffer, start: number, end: number) {
+  if (equals(CONTROL_POINT, bytes, start, end)) return CONTROL_POINT;
+  return equals(CLIENT_BAGGAGE, bytes, start, end) ? CLIENT_BAGGAGE : undefined;
+}
+
+function equals(name: string, bytes: Buffer, start: number, end: number): boolean {
+  if (end - start !== name.length) return false;
+  for (let at = 0; at < name.length; at++) {
+    if (bytes[start + at] !== name.charCodeAt(at)) return false;
   }
   return true;
 }

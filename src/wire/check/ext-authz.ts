@@ -34,6 +34,7 @@ export class Parts {
   readonly body = new ByteSpan();
   readonly rawBody = new ByteSpan();
   readonly controlPoint = new ByteSpan();
+  readonly clientBaggage = new ByteSpan();
   readonly metadata = new ByteSpan();
   readonly source = new SocketSpan();
   readonly destination = new SocketSpan();
@@ -50,6 +51,7 @@ export class Parts {
     this.body.clear();
     this.rawBody.clear();
     this.controlPoint.clear();
+    this.clientBaggage.clear();
     this.metadata.clear();
     this.source.clear();
     this.destination.clear();
@@ -94,6 +96,11 @@ export class AuthRequest implements HeaderList {
   /** `context_extensions["control-point"]`; empty when it is absent. */
   get controlPoint(): string {
     return this.parts.controlPoint.text(this.bytes);
+  }
+
+  /** `context_extensions["client-baggage"]`; empty when it is absent. */
+  get clientBaggage(): string {
+    return this.parts.clientBaggage.text(this.bytes);
   }
 
   get method(): string {

@@ -21,6 +21,11 @@ export class KeyList {
     this.keys = keys;
   }
 
+  /** A list of these keys and others. */
+  with(others: readonly string[]): KeyList {
+    return others.length === 0 ? this : new KeyList([...this.keys, ...others].sort());
+  }
+
   /** As field `flow_label_keys` of CheckResponse. */
   get proto(): Fragment {
     if (this.#proto === undefined) {

@@ -30,7 +30,9 @@ function slowHandler() {
   const { flowController } = agentOf([[perUser, threeEach]]);
   const waiting: (() => void)[] = [];
   const judge = (flow: Flow) => {
-    if (flow.labels.get({ name: "http.path", slot: 0, header: undefined }) !== SLOW) {
+    if (
+      flow.labels.get({ name: "http.path", slot: 0, header: undefined, baggage: false }) !== SLOW
+    ) {
       return flowController.judge(flow);
     }
     const pending = new Pending<Verdict>();

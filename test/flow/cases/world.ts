@@ -105,12 +105,12 @@ export class World {
   /** The decisions that a flow would get, without taking anything. */
   peek(labels: Readonly<Record<string, string>>): readonly Decision[] {
     const flow = flowOf({ controlPoint: "here", labels: claims(labels) });
-    const { keys } = this.#book.plan.controlPoint("here");
+    const { labels: schema } = this.#book.plan.controlPoint("here");
     const source: LabelSource = flow.labels;
     return this.#book
       .members(POLICY)
       .filter((member): member is Limiter => "peek" in member)
-      .map((limiter) => limiter.peek(flow, new Labels(keys, source), this.clock.now()));
+      .map((limiter) => limiter.peek(flow, new Labels(schema, source), this.clock.now()));
   }
 
   /** Ends a flow as its caller does: the number of slots that were returned, and whether its estimate was settled. */

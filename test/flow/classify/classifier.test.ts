@@ -27,7 +27,7 @@ function classifierOf(extractors: Readonly<Record<string, ExtractorRule>>): Clas
 function run(rule: ClassifierRule, http: HttpAttributes) {
   const slots = new LabelSlots();
   const classifier = compileClassifier(rule, slots);
-  const labels = new Labels(slots.keys, NO_LABELS);
+  const labels = new Labels(slots.schema, NO_LABELS);
   const info = classifier.run(new RequestReader(http), labels);
   const made = Object.fromEntries(
     [...labels.classifierLabels()].map(({ name, value }) => [name, value]),
@@ -272,7 +272,7 @@ test("labels carry the telemetry flag of their rule, and their origin is the cla
     extractor: from("request.http.host"),
   };
   const classifier = compileClassifier({ ...rest, rules: [...rules, hidden] }, slots);
-  const labels = new Labels(slots.keys, NO_LABELS);
+  const labels = new Labels(slots.schema, NO_LABELS);
   classifier.run(new RequestReader(requestOf({ host: "h" })), labels);
   assert.deepEqual(
     [...labels.classifierLabels()],
@@ -358,7 +358,7 @@ test("when an extractor throws, its classifier sets no label", () => {
 });
 
 test("a classifier with a part that is not run sets its labels and reports an error every time", () => {
-  const rule = { ...classifierOf({ here: from("request.http.path") }), partial: true };
+  const rule = { ...classifierOf({ here: from("request.http.path") }), rego: ["score"] };
   const { info, made } = run(rule, requestOf({ path: "/a" }));
   assert.equal(info.error, ClassifierError.evalFailed);
   assert.deepEqual(made, { here: "-a" });
@@ -369,7 +369,7 @@ test("infos identify the classifier and stay the same objects", () => {
   const rule = classifierOf({ v: { kind: "json", from: "request.http.body", pointer: "" } });
   const classifier = compileClassifier(rule, slots);
   const runOver = (body: string) =>
-    classifier.run(new RequestReader(requestOf({ body })), new Labels(slots.keys, NO_LABELS));
+    classifier.run(new RequestReader(requestOf({ body })), new Labels(slots.schema, NO_LABELS));
   const deep = `${"[".repeat(99)}${"]".repeat(99)}`;
   assert.deepEqual(classifier.info, {
     policyName: "p",

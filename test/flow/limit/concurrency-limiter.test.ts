@@ -288,7 +288,7 @@ test("a slot that the local engine granted in place of another engine is freed b
   const limiter = new ConcurrencyLimiter(component, rule, slots, state, context, unavailable);
   limiter.decide(concurrency(1));
   const take = () => {
-    const labels = new Labels(slots.keys, flowOf().labels);
+    const labels = new Labels(slots.schema, flowOf().labels);
     const answer = limiter.take(flowOf(), labels, context.clock.now());
     assert.ok(!(answer instanceof Pending));
     return flat(answer);

@@ -54,7 +54,7 @@ function remotely(onFailure: Component["onFailure"], engine: CounterEngine<Bucke
     context,
     limiter,
     take: () => {
-      const labels = new Labels(slots.keys, flowOf().labels);
+      const labels = new Labels(slots.schema, flowOf().labels);
       const answer = limiter.take(flowOf(), labels, context.clock.now());
       return answer instanceof Pending ? answer : flat(answer);
     },

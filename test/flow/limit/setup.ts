@@ -175,7 +175,7 @@ export class Bench {
 
   take(values: Readonly<Record<string, string>> = {}): FlatDecision {
     const flow = flowOf(values);
-    const labels = new Labels(this.#slots.keys, flow.labels);
+    const labels = new Labels(this.#slots.schema, flow.labels);
     const answer = this.limiter.take(flow, labels, this.context.clock.now());
     if (answer instanceof Pending) throw new Error("a local limiter answers immediately");
     return flat(answer);
@@ -183,7 +183,7 @@ export class Bench {
 
   peek(values: Readonly<Record<string, string>> = {}): FlatDecision {
     const flow = flowOf(values);
-    const labels = new Labels(this.#slots.keys, flow.labels);
+    const labels = new Labels(this.#slots.schema, flow.labels);
     return flat(this.limiter.peek(flow, labels, this.context.clock.now()));
   }
 

@@ -27,7 +27,7 @@ function ruleOf(parts: Partial<MatcherRule>): MatcherRule {
 function matches(rule: MatcherRule, given: Given): boolean {
   const slots = new LabelSlots();
   const matcher = compileMatcher(rule, slots);
-  return matcher === undefined || matcher(new Labels(slots.keys, sourceOf(given)));
+  return matcher === undefined || matcher(new Labels(slots.schema, sourceOf(given)));
 }
 
 /** The specification's words, word for word and slow. */
@@ -155,15 +155,15 @@ test("a matcher that matches every flow is omitted", () => {
 test("a label is read by its slot, header labels included", () => {
   const slots = new LabelSlots();
   compileMatcher(ruleOf({ labels: { "http.request.header.user_id": "7" } }), slots);
-  assert.deepEqual(slots.keys, [
-    { name: "http.request.header.user_id", slot: 0, header: "user_id" },
+  assert.deepEqual(slots.schema.keys, [
+    { name: "http.request.header.user_id", slot: 0, header: "user_id", baggage: false },
   ]);
 });
 
 test("a label that a classifier set counts like any other", () => {
   const slots = new LabelSlots();
   const matcher = compileMatcher(ruleOf({ labels: { t: "gold" } }), slots);
-  const flow = new Labels(slots.keys, sourceOf({ t: "bronze" }));
+  const flow = new Labels(slots.schema, sourceOf({ t: "bronze" }));
   assert.equal(matcher?.(flow), false);
   flow.set(slots.of("t"), "gold", true);
   assert.equal(matcher?.(flow), true);

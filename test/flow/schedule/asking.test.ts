@@ -8,7 +8,7 @@ import type { EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts"
 import { LocalBuckets } from "#flow/counters/local/local-buckets.ts";
 import type { SharedCounters, SharedEngine } from "#flow/counters/shared-counters.ts";
 import { Pending } from "#flow/flow.ts";
-import { LabelSlots, Labels } from "#flow/label.ts";
+import { EMPTY_SCHEMA, LabelSlots, Labels } from "#flow/label.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import { Pressure } from "#flow/schedule/queue/pressure.ts";
 import { BucketGate } from "#flow/schedule/quota-scheduler.ts";
@@ -90,7 +90,7 @@ it("a flow that leaves while it is asked about takes its question back, and the 
 /** Lets a flow wait that is never answered; what its answer fails with is added to the list. */
 function failuresOf({ limiter, clock }: SchedulerBench): readonly unknown[] {
   const failures: unknown[] = [];
-  const labels = new Labels([], claims({}));
+  const labels = new Labels(EMPTY_SCHEMA, claims({}));
   const answer = limiter.take(flowOf(), labels, clock.now());
   assert.ok(answer instanceof Pending);
   answer.whenSettled(

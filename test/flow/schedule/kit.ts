@@ -237,7 +237,7 @@ export class SchedulerBench {
     const now = this.clock.now();
     const deadline = patienceMs === undefined ? Number.POSITIVE_INFINITY : now + patienceMs + 10;
     const given = flowOf({ labels: claims(labels), deadline, ...flow });
-    const answer = this.limiter.take(given, new Labels(this.#slots.keys, given.labels), now);
+    const answer = this.limiter.take(given, new Labels(this.#slots.schema, given.labels), now);
     const asked: Asked = {
       decision: undefined,
       leave: () => (answer instanceof Pending ? answer.cancel() : undefined),

@@ -3,7 +3,7 @@
 import type { Classifier } from "#flow/classify/classifier.ts";
 import type { Flow, HttpAttributes } from "#flow/flow.ts";
 import { type Component, type Decision, type Grant, NO_DETAIL, Pending } from "#flow/flow.ts";
-import type { LabelSource } from "#flow/label.ts";
+import { EMPTY_SCHEMA, type LabelSource } from "#flow/label.ts";
 import { holdsSlots, type Limiter, type Lookup, type Shadow } from "#flow/limit/stage-member.ts";
 import { type Anomaly, NO_OBSERVER, type Observer } from "#flow/observer.ts";
 import type { Plan, Step } from "#flow/plan/plan.ts";
@@ -124,7 +124,7 @@ export function planOfSteps(steps: readonly Step[], classifiers: readonly Classi
     settlingLimiters: new Map(),
     shedding: { rules: [], priorities: [] },
   };
-  const here = { keys: [], rules: [], members: [], forServices: () => services };
+  const here = { labels: EMPTY_SCHEMA, rules: [], members: [], forServices: () => services };
   return { controlPoint: () => here, controlPoints: new Map() };
 }
 

@@ -121,11 +121,14 @@ test("pods stand where the values say", async () => {
     }
 });
 
-test("the workers of an injected Envoy are a value of the chart", async () => {
-  const workers = async (sidecars: object) =>
-    only(await agent({ sidecars }), "ConfigMap")["data"].SVC_INJECTOR_ENVOY_CONCURRENCY;
-  assert.equal(await workers({}), "2");
-  assert.equal(await workers({ envoy: { concurrency: 4 } }), "4");
+test("workers and trust of an injected Envoy are values of the chart", async () => {
+  const envoy = async (sidecars: object) => {
+    const { data } = only(await agent({ sidecars }), "ConfigMap");
+    return [data.SVC_INJECTOR_ENVOY_CONCURRENCY, data.SVC_INJECTOR_ENVOY_CLIENT_BAGGAGE];
+  };
+  assert.deepEqual(await envoy({}), ["2", "ignore"]);
+  const set = { envoy: { concurrency: 4, client_baggage: "believe" } };
+  assert.deepEqual(await envoy(set), ["4", "believe"]);
 });
 
 test("all pods fit the level restricted, and only those that use the API have a token", async () => {

@@ -50,6 +50,7 @@ export const SETTINGS: InjectionSettings = {
     inject: false,
     port: 10_000,
     adminPort: 9_901,
+    clientBaggage: "ignore",
     concurrency: 2,
     applicationSleepSeconds: 5,
   },

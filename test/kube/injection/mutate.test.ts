@@ -283,6 +283,26 @@ test("Envoy needs a port of the application", () => {
   assert.match(warnings.join(), /no Envoy was added/);
 });
 
+test("the baggage of Envoy's clients is ignored unless the pod or the settings say otherwise", () => {
+  const spec = { containers: [application({ ports: [{ containerPort: 9_000 }] })] };
+  const bootstrapOf = (wish: Record<string, string>, clientBaggage: "ignore" | "believe") => {
+    const annotations = { "sluice/envoy-inject": "true", ...wish };
+    const settings = { ...SETTINGS, envoy: { ...SETTINGS.envoy, clientBaggage } };
+    return JSON.stringify(injected(podWith({ spec, annotations }), { settings }).whole);
+  };
+  const says = (value: string) => new RegExp(`client-baggage[^}]*value[^}]*${value}`);
+  const key = "sluice/envoy-client-baggage";
+  assert.match(bootstrapOf({}, "ignore"), says("ignore"));
+  assert.match(bootstrapOf({}, "believe"), says("believe"));
+  assert.match(bootstrapOf({ [key]: "believe" }, "ignore"), says("believe"));
+  assert.match(bootstrapOf({ [key]: "ignore" }, "believe"), says("ignore"));
+  const wrong = { "sluice/envoy-inject": "true", [key]: "yes" };
+  assert.match(
+    messageOf(injectInto(podWith({ spec, annotations: wrong }))),
+    /envoy-client-baggage: wanted "ignore" or "believe", got "yes"/,
+  );
+});
+
 test("a pod of a mesh gets no second proxy unless it asks for it", () => {
   const settings = { ...SETTINGS, envoy: { ...SETTINGS.envoy, inject: true } };
   const spec = { containers: [application(), { name: "istio-proxy", image: "p" }] };

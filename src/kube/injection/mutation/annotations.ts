@@ -3,7 +3,7 @@
 
 import { nearest } from "#base/text/spelling.ts";
 import type { Pod, Texts } from "../pod.ts";
-import type { Namespace, Resources } from "../settings.ts";
+import type { ClientBaggage, Namespace, Resources } from "../settings.ts";
 
 export const NAMESPACE_LABEL = "sluice-injection";
 export const REFERENCE_NAMESPACE_LABEL = "aperture-injection";
@@ -17,6 +17,7 @@ const ANNOTATIONS = {
   agentGroup: "sluice/agent-group",
   port: "sluice/port",
   envoy: "sluice/envoy-inject",
+  clientBaggage: "sluice/envoy-client-baggage",
   applicationPort: "sluice/application-port",
   cpuRequest: "sluice/resources-cpu-request",
   cpuLimit: "sluice/resources-cpu-limit",
@@ -39,6 +40,7 @@ export interface Wishes {
   readonly agentGroup: string | undefined;
   readonly port: number | undefined;
   readonly envoy: boolean | undefined;
+  readonly clientBaggage: ClientBaggage | undefined;
   readonly applicationPort: number | undefined;
   readonly resources: Partial<Resources>;
   readonly warnings: readonly string[];
@@ -71,6 +73,7 @@ export function readWishes({ annotations }: Pod, namespace: Namespace | undefine
       take(ANNOTATIONS.agentGroup, GROUP, namespace?.annotations ?? {}),
     port: take(ANNOTATIONS.port, PORT),
     envoy: take(ANNOTATIONS.envoy, BOOL),
+    clientBaggage: take(ANNOTATIONS.clientBaggage, CLIENT_BAGGAGE),
     applicationPort: take(ANNOTATIONS.applicationPort, PORT),
   };
   faults.push(...exceeded(resources, "cpu"), ...exceeded(resources, "memory"));
@@ -86,6 +89,11 @@ interface Reading<T> {
 const BOOL: Reading<boolean> = {
   wanted: '"true" or "false"',
   value: (text) => (text === "true" ? true : text === "false" ? false : undefined),
+};
+
+const CLIENT_BAGGAGE: Reading<ClientBaggage> = {
+  wanted: '"ignore" or "believe"',
+  value: (text) => (text === "ignore" || text === "believe" ? text : undefined),
 };
 
 const PORT: Reading<number> = {

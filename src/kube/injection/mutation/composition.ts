@@ -110,6 +110,7 @@ export class Composition {
         settings.envoy,
         ports,
         settings.ipFamily,
+        this.#wishes.clientBaggage ?? settings.envoy.clientBaggage,
         isNative ? undefined : this.#wait(this.#envoySeconds, ["sleep", `${this.#envoySeconds}`]),
       ),
     );

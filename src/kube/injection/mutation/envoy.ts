@@ -3,7 +3,7 @@
 // is needed in the namespace.
 
 import type { Container, Json, JsonObject } from "../pod.ts";
-import type { EnvoySettings, InjectionSettings } from "../settings.ts";
+import type { ClientBaggage, EnvoySettings, InjectionSettings } from "../settings.ts";
 import { common, type Wait } from "./sidecar.ts";
 
 export const ENVOY_NAME = "sluice-envoy";
@@ -20,13 +20,14 @@ export function envoyContainer(
   settings: EnvoySettings,
   ports: EnvoyPorts,
   ipFamily: InjectionSettings["ipFamily"],
+  clientBaggage: ClientBaggage,
   wait: Wait | undefined,
 ): Container {
   return {
     name: ENVOY_NAME,
     args: [
       "--config-yaml",
-      JSON.stringify(envoyBootstrap(ports, ipFamily)),
+      JSON.stringify(envoyBootstrap(ports, ipFamily, clientBaggage)),
       "--disable-hot-restart",
       // Without it Envoy starts a worker for each core of the node.
       "--concurrency",
@@ -47,6 +48,7 @@ const DURATION = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:ext_authz_durat
 export function envoyBootstrap(
   { envoy, admin, agent, application }: EnvoyPorts,
   ipFamily: InjectionSettings["ipFamily"],
+  clientBaggage: ClientBaggage,
 ): JsonObject {
   return {
     admin: { address: at("127.0.0.1", admin) },
@@ -60,7 +62,7 @@ export function envoyBootstrap(
               filters: [
                 {
                   name: "envoy.filters.network.http_connection_manager",
-                  typed_config: typed(NETWORK, CONNECTIONS),
+                  typed_config: typed(NETWORK, connections(clientBaggage)),
                 },
               ],
             },
@@ -101,7 +103,7 @@ export function envoyBootstrap(
   };
 }
 
-const CONNECTIONS: JsonObject = {
+const connections = (clientBaggage: ClientBaggage): JsonObject => ({
   stat_prefix: "ingress",
   codec_type: "AUTO",
   normalize_path: true,
@@ -162,7 +164,10 @@ const CONNECTIONS: JsonObject = {
         grpc_service: {
           envoy_grpc: { cluster_name: "sluice" },
           timeout: "0.25s",
-          initial_metadata: [{ key: "control-point", value: "ingress" }],
+          initial_metadata: [
+            { key: "control-point", value: "ingress" },
+            { key: "client-baggage", value: clientBaggage },
+          ],
         },
         failure_mode_allow: false,
         status_on_error: { code: "ServiceUnavailable" },
@@ -183,7 +188,7 @@ const CONNECTIONS: JsonObject = {
       },
     ],
   },
-};
+});
 
 function typed(type: string, fields: JsonObject): JsonObject {
   return { "@type": `type.googleapis.com/${type}`, ...fields };

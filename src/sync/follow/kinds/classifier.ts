@@ -10,12 +10,12 @@ import { type FollowedKind, incomplete } from "./wrapper.ts";
 
 const CONFIG = "aperture.policy.sync.v1.ClassifierWrapper";
 
-/** A Rego module is left out of the rule, which is then partial: this version of the agent does not run Rego. */
+/** Of a Rego module the rule has only the names of its labels: this version of the agent does not run Rego. */
 export const classifier: FollowedKind = {
   readRule(bytes, group) {
     const { classifierAttributes: attributes, classifier: message } = decode(CONFIG, bytes);
     if (attributes === null || message === null) throw incomplete(CONFIG);
-    const partial = message.rego !== null;
+    const { rego } = message;
     const rule: ClassifierRule = {
       kind: "classifier",
       policyName: attributes.policyName,
@@ -28,10 +28,10 @@ export const classifier: FollowedKind = {
         unreadableValue: rule.unreadableValue,
         extractor: extractorRule(rule.extractor ?? {}),
       })),
-      ...(partial ? { partial } : {}),
+      ...(rego === null ? {} : { rego: Object.keys(rego.labels) }),
     };
     const name = classifierName(group, rule.policyName, rule.index);
-    return partial ? { name, rule, without: "rego" } : { name, rule };
+    return rego === null ? { name, rule } : { name, rule, without: "rego" };
   },
 };
 
