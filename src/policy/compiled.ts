@@ -66,6 +66,8 @@ export interface ScaledObject {
 export interface Need {
   readonly kind:
     | "label"
+    | "matched_label"
+    | "cost_label"
     | "metric"
     | "flux_meter"
     | "control_point"

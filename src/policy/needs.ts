@@ -47,10 +47,15 @@ export function needsOf(
   const labels = labelKeys
     .filter(({ name }) => !isRequestLabel(name))
     .map(({ name, path: inner }) => ({ ...need("label", name, inner), readBy: limiterAt(inner) }));
-  // Callers and baggage may set other labels, and nothing notices whether a flow that a selector looked at had them.
+  // Callers and baggage may set labels that are not reserved, so these are not unknown.
   const matched = matchedLabels
-    .filter(({ name }) => isReserved(name) && !isRequestLabel(name))
-    .map(({ name, path: inner }) => need("label", name, inner));
+    .filter(({ name }) => !isRequestLabel(name))
+    .map(({ name, path: inner }) =>
+      need(isReserved(name) ? "label" : "matched_label", name, inner),
+    );
+  const costs = labelKeys
+    .filter(({ name, path: inner }) => HEADER.test(name) && COST_KEYS.has(inner.at(-1)))
+    .map(({ name, path: inner }) => need("cost_label", name, inner));
   const controlPoints = [...selectors.values()].map(({ value, path: inner }) => ({
     ...need("control_point", value.control_point, [...inner, "control_point"]),
     agentGroup: value.agent_group,
@@ -69,7 +74,7 @@ export function needsOf(
     const object = { apiVersion, kind, namespace, name };
     return { ...need("scaled_object", name, inner), object, dryRun };
   });
-  return [...labels, ...matched, ...queries, ...agentGroups, ...controlPoints, ...scaled];
+  return [...labels, ...matched, ...costs, ...queries, ...agentGroups, ...controlPoints, ...scaled];
 }
 
 /** The names that exist besides those that the policies of a set define. */
@@ -184,6 +189,15 @@ function nameChecker(
         const text = unknownLabel(name, () => hint(name, labels));
         return { code: "unknown_label", at, path, text };
       }
+      case "matched_label": {
+        if (labels.has(name)) return undefined;
+        const text = `no classifier makes the label ${name}${hint(name, labels)}; whoever sends it, in baggage too, chooses whether this selects the request`;
+        return { code: "client_label", at, path, text };
+      }
+      case "cost_label": {
+        const text = `${name} is a header, so clients choose what a request costs or how important it is, unless the proxy sets it`;
+        return { code: "client_label", at, path, text };
+      }
       case "metric": {
         if (knowsMetric(name)) return undefined;
         const text = `a query reads ${name}, which Sluice does not measure, so it has no values`;
@@ -216,6 +230,9 @@ function nameChecker(
 const MAX_COMPARED = 200;
 
 const HEADER = /^http\.request\.header\./;
+
+/** Keys that name the label with a request's cost or priority. */
+const COST_KEYS: ReadonlySet<unknown> = new Set(["tokens_label_key", "priority_label_key"]);
 
 /** Says what would make the label, as far as its name tells. */
 function unknownLabel(name: string, hint: () => string): string {

@@ -1,5 +1,5 @@
 // Compares the processor time of a check with that of another checkout, by pairs of runs in turn.
-// `compare.ts DIR [--pairs 15] [--processes 5] [--seconds 2] [--only grpc|json]`
+// `compare.ts DIR [--pairs 15] [--processes 5] [--seconds 2] [--only NAME,…]`, NAME as in `SHAPES`
 // DIR is another checkout with its packages installed, for example a git worktree of the commit before.
 
 import { parseArgs } from "node:util";
@@ -10,10 +10,15 @@ import { freeTarget, pinLoad } from "./servers/processes.ts";
 import { type Sluice, startSluice } from "./servers/sluice.ts";
 
 const GOAL = "≥ 0.97";
-const SHAPES = { grpc: "auth", json: "json" } as const satisfies Readonly<
-  Record<string, keyof typeof SHAPE>
->;
-const USAGE = "usage: compare.ts DIR [--pairs N] [--processes N] [--seconds N] [--only grpc|json]";
+const SHAPES = {
+  grpc: "auth",
+  json: "json",
+  "grpc-baggage": "auth with 180 baggage members",
+  "json-baggage": "json with 180 baggage members",
+} as const satisfies Readonly<Record<string, keyof typeof SHAPE>>;
+/** Compared where `--only` names none. */
+const USUAL = "grpc,json";
+const USAGE = `usage: compare.ts DIR [--pairs N] [--processes N] [--seconds N] [--only ${Object.keys(SHAPES).join()}]`;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -21,7 +26,7 @@ const { values, positionals } = parseArgs({
     pairs: { type: "string", default: "15" },
     processes: { type: "string", default: "5" },
     seconds: { type: "string", default: "2" },
-    only: { type: "string" },
+    only: { type: "string", default: USUAL },
   },
 });
 const [before, ...more] = positionals;
@@ -32,10 +37,8 @@ const [pairs, processes, seconds] = [
   Number(values.seconds),
 ];
 if (!(pairs && processes && seconds)) throw new Error(USAGE);
-const names = Object.keys(SHAPES).filter(
-  (name) => values.only === undefined || values.only === name,
-);
-if (names.length === 0) throw new Error(USAGE);
+const names = values.only.split(",");
+if (names.some((name) => !Object.hasOwn(SHAPES, name))) throw new Error(USAGE);
 
 pinLoad();
 const folders = writePolicies(0);

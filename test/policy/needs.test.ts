@@ -25,6 +25,24 @@ function warned(policies: readonly CompiledPolicy[], known: KnownNames = {}) {
   );
 }
 
+test("a header with the cost of a request is the client's choice, one with its key is not remarked upon", () => {
+  const costing = (label: string) =>
+    compiled(
+      circuit(
+        rateLimiter(
+          CONSTANT_PORTS,
+          `parameters: {interval: 1s, limit_by_label_key: ${HEADER_PREFIX}x_user}, request_parameters: {tokens_label_key: ${label}}`,
+        ),
+      ),
+    );
+  const [warning, ...more] = warned([costing(`${HEADER_PREFIX}x_cost`)]);
+  assert.deepEqual(more, []);
+  assert.equal(warning?.code, "client_label");
+  assert.match(warning?.path ?? "", /request_parameters\.tokens_label_key$/);
+  assert.match(warning?.text ?? "", /x_cost is a header, so clients choose what a request costs/);
+  assert.deepEqual(warned([costing("http.request_content_length")]), []);
+});
+
 describe("the label that a limit is keyed by", () => {
   for (const label of ["", "http.method", "aperture.source_fqdns", `${HEADER_PREFIX}x_user`]) {
     test(`"${label}" is made by the request`, () => {
@@ -211,8 +229,16 @@ describe("the labels that a selector asks for", () => {
     });
   }
 
-  test("a label that a caller or baggage may set is not remarked upon", () => {
-    assert.deepEqual(warned([selecting("match_labels: {user_type: guest}")]), []);
+  test("a label that only a caller or baggage sets lets clients choose their selectors", () => {
+    const policy = selecting("match_labels: {user_type: guest}");
+    const [warning, ...more] = warned([policy]);
+    assert.deepEqual(more, []);
+    assert.equal(warning?.code, "client_label");
+    assert.equal(warning?.path, `${BASE}.match_labels.user_type`);
+    assert.match(warning?.text ?? "", /no classifier makes the label user_type; whoever sends it/);
+    assert.deepEqual(warned([policy], { labels: ["user_type"] }), []);
+    const made = { ...policy, supply: { ...policy.supply, labels: ["user_type"] } };
+    assert.deepEqual(warned([policy, made]), []);
   });
 });
 

@@ -10,7 +10,11 @@ export const MAX_MEMBERS = 180;
 
 /** Offsets of a member in the header, without white space around its parts. `END` is behind its properties. */
 const OFFSETS = 5;
-const [KEY_START, KEY_END, VALUE_START, VALUE_END, END] = [0, 1, 2, 3, 4];
+const KEY_START = 0;
+const KEY_END = 1;
+const VALUE_START = 2;
+const VALUE_END = 3;
+const END = 4;
 
 /** The members of a header that is well-formed and within the limits. */
 export class Baggage {
@@ -83,8 +87,9 @@ export function readBaggage(header: string, most = MAX_BAGGAGE_BYTES): Baggage |
   if (header.length > most) return undefined;
   const offsets: number[] = [];
   if (skipBlanks(header, 0) === header.length) return NO_BAGGAGE;
+  const escaped = header.includes("%");
   for (let at = 0; at <= header.length; at++) {
-    const end = readMember(header, at, offsets);
+    const end = readMember(header, at, escaped, offsets);
     if (end < 0 || end - at > MAX_MEMBER) return undefined;
     at = end;
   }
@@ -98,14 +103,14 @@ export function readBaggage(header: string, most = MAX_BAGGAGE_BYTES): Baggage |
 }
 
 /** Notes the offsets of the member at `from`, and returns the end of its text: a comma's, or the header's; -1 if it is malformed. */
-function readMember(header: string, from: number, offsets: number[]): number {
+function readMember(header: string, from: number, escaped: boolean, offsets: number[]): number {
   const keyStart = skipBlanks(header, from);
   const keyEnd = skip(header, keyStart, TOKEN);
   const equals = skipBlanks(header, keyEnd);
   if (keyEnd === keyStart || header.charCodeAt(equals) !== EQUALS) return -1;
   const valueStart = skipBlanks(header, equals + 1);
   const valueEnd = skip(header, valueStart, OCTET);
-  if (!hasGoodEscapes(header, valueStart, valueEnd)) return -1;
+  if (escaped && !hasGoodEscapes(header, valueStart, valueEnd)) return -1;
   let at = skipBlanks(header, valueEnd);
   while (header.charCodeAt(at) === SEMICOLON) at = skipProperty(header, at + 1);
   if (at < header.length && header.charCodeAt(at) !== COMMA) return -1;
@@ -124,18 +129,20 @@ function skipProperty(header: string, from: number): number {
 
 /** White space that HTTP allows (space and tab); other white space is malformed. */
 function skipBlanks(header: string, from: number): number {
-  return skip(header, from, BLANK);
+  // Hardly any header has them.
+  return header.charCodeAt(from) <= SPACE ? skip(header, from, BLANK) : from;
 }
 
 function skipBlanksBack(header: string, from: number): number {
   let at = from;
-  while (at > 0 && is(header.charCodeAt(at - 1), BLANK)) at--;
+  while (at > 0 && is(header, at - 1, BLANK)) at--;
   return at;
 }
 
+/** The end of the run of characters of a kind that begins at `from`. */
 function skip(header: string, from: number, kind: number): number {
   let at = from;
-  while (at < header.length && is(header.charCodeAt(at), kind)) at++;
+  while (at < header.length && is(header, at, kind)) at++;
   return at;
 }
 
@@ -143,16 +150,25 @@ function hasGoodEscapes(header: string, start: number, end: number): boolean {
   for (let at = start; at < end; at++) {
     if (header.charCodeAt(at) !== PERCENT) continue;
     if (at + 2 >= end) return false;
-    if (!is(header.charCodeAt(at + 1), HEX) || !is(header.charCodeAt(at + 2), HEX)) return false;
+    if (!is(header, at + 1, HEX) || !is(header, at + 2, HEX)) return false;
     at += 2;
   }
   return true;
 }
 
-const [PERCENT, COMMA, SEMICOLON, EQUALS, LOWER_A, LOWER_H] = [0x25, 0x2c, 0x3b, 0x3d, 0x61, 0x68];
+const SPACE = 0x20;
+const PERCENT = 0x25;
+const COMMA = 0x2c;
+const SEMICOLON = 0x3b;
+const EQUALS = 0x3d;
+const LOWER_A = 0x61;
+const LOWER_H = 0x68;
 
 /** Kinds of characters: those of names (RFC 9110 §5.6.2), of values (`baggage-octet`), blanks and hexadecimal digits. */
-const [TOKEN, OCTET, BLANK, HEX] = [1, 2, 4, 8];
+const TOKEN = 1;
+const OCTET = 2;
+const BLANK = 4;
+const HEX = 8;
 
 const KINDS = Uint8Array.from({ length: 128 }, (_, unit) => {
   const char = String.fromCharCode(unit);
@@ -162,7 +178,8 @@ const KINDS = Uint8Array.from({ length: 128 }, (_, unit) => {
   return token | octet | blank | (/[0-9A-Fa-f]/.test(char) ? HEX : 0);
 });
 
-function is(unit: number, kind: number): boolean {
+function is(header: string, at: number, kind: number): boolean {
+  const unit = header.charCodeAt(at);
   return unit < 128 && ((KINDS[unit] ?? 0) & kind) !== 0;
 }
 

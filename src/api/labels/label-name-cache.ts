@@ -29,7 +29,10 @@ const ENTRY_BYTES = 1_280;
 const NAME_BYTES = 64;
 /** Copies of each character: as text, in JSON, twice in protobuf, and in Base64 for each offset within a group of three. */
 const COPIES = 8;
-/** Requests with more headers are rare, and repeated sets among them even rarer. */
+/**
+ * Replies list this many headers, the first ones: legitimate requests have fewer, and a reply costs time for each label
+ * that it lists. Sets of more headers are not cached.
+ */
 const MAX_HEADERS = 64;
 /** A power of two, large enough that two names of one request rarely share a slot. */
 const RECENT_SLOTS = 256;
@@ -91,9 +94,9 @@ function computeLabelNames(attributes: AttributeSet, names: readonly HeaderName[
   const headers = new Map<string, string>();
   let collides = false;
   let hasBaggage = false;
-  for (const { pseudo, label, lower } of names) {
+  for (const [at, { pseudo, label, lower }] of names.entries()) {
     if (lower === "baggage") hasBaggage = true;
-    if (pseudo) continue;
+    if (pseudo || at >= MAX_HEADERS) continue;
     const other = headers.get(label);
     if (other !== undefined && other !== lower) collides = true;
     headers.set(label, lower);

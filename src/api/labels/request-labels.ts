@@ -141,14 +141,15 @@ export class RequestLabels implements LabelSource {
     return names;
   }
 
-  /** The labels of baggage that replies list: the first ones, because clients choose how many there are. */
+  /** The labels of baggage that replies list: the last ones, because clients choose how many there are. */
   shownBaggage(): ReadonlyMap<string, string> {
     const baggage = this.#believed();
     const shown = new Map<string, string>();
-    for (let member = 0; member < baggage.count && shown.size < MAX_SHOWN; member++) {
+    // From the end, because of repeated members the last one counts.
+    for (let member = baggage.count - 1; member >= 0 && shown.size < MAX_SHOWN; member--) {
       const name = baggage.key(member);
       if (shown.has(name) || isReserved(name) || !this.#trust.believes(name)) continue;
-      shown.set(name, baggage.get(name) ?? "");
+      shown.set(name, baggage.value(member));
     }
     return shown;
   }
@@ -187,4 +188,4 @@ export class RequestLabels implements LabelSource {
 }
 
 /** A reply costs time for each label that it lists, so baggage must not choose how many these are. */
-const MAX_SHOWN = 32;
+const MAX_SHOWN = 16;

@@ -42,56 +42,66 @@ const peer = (address: string, port: number) => ({
   },
 });
 
-/** An ext_authz check as a proxy sends it, about 780 bytes. */
-export const AUTH_MESSAGE = Buffer.from(
-  toBinary(
-    CheckRequestSchema,
-    create(CheckRequestSchema, {
-      attributes: {
-        source: peer("203.0.113.7", 41_212),
-        destination: peer("10.1.2.3", 8_443),
-        request: {
-          time: { seconds: 1_790_000_000n, nanos: 123_456_000 },
-          http: {
-            id: "12876514422135897423",
-            method: "GET",
-            path: HEADERS[":path"],
-            host: HEADERS[":authority"],
-            scheme: "https",
-            protocol: "HTTP/1.1",
-            size: -1n,
-            headers: HEADERS,
+/** What clients may add to a request to make its check dear: as many members of baggage as are accepted. */
+const BAGGAGE = {
+  baggage: Array.from({ length: 180 }, (_, at) => `member${at}=v`).join(","),
+};
+
+/** An ext_authz check as a proxy sends it, about 780 bytes without `more` headers. */
+const authMessage = (more: Readonly<Record<string, string>> = {}) =>
+  Buffer.from(
+    toBinary(
+      CheckRequestSchema,
+      create(CheckRequestSchema, {
+        attributes: {
+          source: peer("203.0.113.7", 41_212),
+          destination: peer("10.1.2.3", 8_443),
+          request: {
+            time: { seconds: 1_790_000_000n, nanos: 123_456_000 },
+            http: {
+              id: "12876514422135897423",
+              method: "GET",
+              path: HEADERS[":path"],
+              host: HEADERS[":authority"],
+              scheme: "https",
+              protocol: "HTTP/1.1",
+              size: -1n,
+              headers: { ...HEADERS, ...more },
+            },
           },
         },
-      },
-    }),
-  ),
-);
+      }),
+    ),
+  );
+export const AUTH_MESSAGE = authMessage();
 
 /** The same request as JSON. */
-export const JSON_MESSAGE = Buffer.from(
-  JSON.stringify({
-    source: { address: "203.0.113.7", protocol: "TCP", port: 41_212 },
-    destination: { address: "10.1.2.3", protocol: "TCP", port: 8_443 },
-    control_point: CONTROL_POINT,
-    request: {
-      method: "GET",
-      path: HEADERS[":path"],
-      host: HEADERS[":authority"],
-      scheme: "https",
-      protocol: "HTTP/1.1",
-      size: -1,
-      headers: HEADERS,
-    },
-  }),
-);
+function jsonMessage(more: Readonly<Record<string, string>> = {}): Buffer {
+  return Buffer.from(
+    JSON.stringify({
+      source: { address: "203.0.113.7", protocol: "TCP", port: 41_212 },
+      destination: { address: "10.1.2.3", protocol: "TCP", port: 8_443 },
+      control_point: CONTROL_POINT,
+      request: {
+        method: "GET",
+        path: HEADERS[":path"],
+        host: HEADERS[":authority"],
+        scheme: "https",
+        protocol: "HTTP/1.1",
+        size: -1,
+        headers: { ...HEADERS, ...more },
+      },
+    }),
+  );
+}
 
-export const authConnections: OpenConnection = grpcConnections({
-  path: CHECK_PATH,
-  metadata: { "control-point": CONTROL_POINT },
-  message: AUTH_MESSAGE,
-});
+const authOf = (message: Buffer): OpenConnection =>
+  grpcConnections({ path: CHECK_PATH, metadata: { "control-point": CONTROL_POINT }, message });
+export const authConnections = authOf(AUTH_MESSAGE);
+export const baggageConnections = authOf(authMessage(BAGGAGE));
+export const JSON_MESSAGE = jsonMessage();
 export const jsonConnections: OpenConnection = http1Connections(JSON_PATH, JSON_MESSAGE);
+export const jsonBaggageConnections = http1Connections(JSON_PATH, jsonMessage(BAGGAGE));
 
 /** The browser's request itself, for the figures through a real proxy. */
 export const browserConnections: OpenConnection = getConnections(

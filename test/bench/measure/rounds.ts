@@ -5,6 +5,8 @@ import assert from "node:assert/strict";
 import { closedLoop, type Load, type Outcome } from "../load/loops.ts";
 import {
   authConnections,
+  baggageConnections,
+  jsonBaggageConnections,
   jsonConnections,
   judgeAuthReply,
   judgeJsonReply,
@@ -40,7 +42,19 @@ export const SHAPE = {
     callsEach: 1_000,
     judge: judgeAuthReply,
   },
+  "auth with 180 baggage members": {
+    open: baggageConnections,
+    connections: 8,
+    callsEach: 16,
+    judge: judgeAuthReply,
+  },
   json: { open: jsonConnections, connections: 64, callsEach: 1, judge: judgeJsonReply },
+  "json with 180 baggage members": {
+    open: jsonBaggageConnections,
+    connections: 64,
+    callsEach: 1,
+    judge: judgeJsonReply,
+  },
 } as const;
 
 /** Bytes of Sluice's replies to the bench's requests. The no-op servers answer with as many. */
