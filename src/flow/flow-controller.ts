@@ -74,10 +74,11 @@ function endSlot(book: Rulebook, ref: SlotRef): SlotReturn | Pending<SlotReturn>
   const { policyName, policyHash, componentId, label, requestId } = ref;
   const all = book.members(policyName).filter(holdsSlots);
   const named = all.filter(({ component }) => component.componentId === componentId);
-  const exact = named.filter(({ component }) => component.policyHash === policyHash);
+  const present = all.filter(({ component }) => component.policyHash === policyHash);
+  const exact = named.filter((limiter) => present.includes(limiter));
   // In another version of the policy the component may have another number. Slot ids are unique, so all are tried.
   const any = [...named, ...all.filter((limiter) => !named.includes(limiter))];
-  const candidates = exact.length > 0 ? exact : any;
+  const candidates = present.length > 0 ? exact : any;
   if (candidates.length === 0) {
     return { returned: false, error: "flow ender not found for limiter id" };
   }

@@ -11,6 +11,9 @@ export class CompressionError extends Error {
   override readonly name = "CompressionFault";
 }
 
+/** Size updates that an encoder may have to send before a block: the smallest size since the last one, and the present size. */
+const MAX_SIZE_UPDATES = 2;
+
 /** Bytes of an integer after its prefix: 28 bits, more than any valid length or index needs. */
 const INTEGER_BYTES = 4;
 /**
@@ -53,7 +56,10 @@ export class Decoder {
 
   /** Reads size updates, which may only precede the first field (§4.2). */
   #resize(bytes: Buffer, end: number): void {
-    while (this.#at < end && ((bytes[this.#at] ?? 0) & 0xe0) === 0x20) {
+    for (let updates = 1; this.#at < end && ((bytes[this.#at] ?? 0) & 0xe0) === 0x20; updates++) {
+      if (updates > MAX_SIZE_UPDATES) {
+        throw new CompressionError(`at most ${MAX_SIZE_UPDATES} size updates of a block, got more`);
+      }
       const size = this.#integer(bytes, end, 0x1f);
       if (size > this.#maxTable) {
         throw new CompressionError(`a table of at most ${this.#maxTable} bytes, got ${size}`);

@@ -158,6 +158,7 @@ describe("invalid field blocks (RFC 7541)", () => {
     "an integer beyond 28 bits": "ff808080808001",
     "an integer with too many redundant bytes": "3f8080808000",
     "a table size update after a field": "8220",
+    "a third table size update": "203fe11f2082",
     "a table size above our limit": "3fe21f",
     "a string longer than the block": "00017803 6161",
     "a name longer than the block": "400a61",
@@ -249,7 +250,7 @@ describe("dynamic table", () => {
     assert.deepEqual(table(decoder), ["name", "2"]);
   });
 
-  test("table size updates take effect at once, several in a row too", () => {
+  test("table size updates take effect at once, two in a row too", () => {
     const decoder = new Decoder(4096);
     decode(decoder, Buffer.concat([entry("a", "1"), entry("b", "2")]));
     const generation = decoder.generation;
