@@ -7,7 +7,8 @@ export interface Caller {
   readonly key: number;
 }
 
-export const UNKNOWN_CALLER: Caller = { source: 0, key: 0 };
+const NOT_KNOWN = 0;
+export const UNKNOWN_CALLER: Caller = { source: NOT_KNOWN, key: NOT_KNOWN };
 
 /** Callers of one group that are told apart; all others of it count as one. */
 const MOST = 1_024;
@@ -18,10 +19,10 @@ const SEEN_ONCE = 4_096;
 
 /** The keys of a source are told apart while it asks for this part of all time, and until it asks for half of that. */
 const TELLS_KEYS = 1 / 16;
-/** A caller is dear when it asks for so many times the mean of its group, */
-const ABOVE_FAIR = 1.2;
-/** or when it is a key that asks for this part of all that its source does. */
-const MOST_OF_ALL = 0.5;
+/** Callers above the level are dear when at least this part of their group is below it: otherwise all ask for too much. */
+const MODEST = 0.25;
+/** A key is dear as well when it asks for more than this part of all time, even if nobody else asks. */
+const HEAVY = 0.5;
 
 /** The part of the sums that is kept at each renewal: what arrived half a second ago hardly counts. */
 const KEPT = 0.95;
@@ -30,6 +31,8 @@ const LEAST_ARRIVALS = 0.05;
 
 /** What one caller has asked for and taken lately. */
 class Account {
+  /** It is a single caller, and not all of whom nothing is known. */
+  readonly isKnown: boolean;
   arrived = 0;
   judged = 0;
   /** Time that judging took, ms. */
@@ -42,9 +45,10 @@ class Account {
   demand = 0;
   keys: Group | undefined;
 
-  constructor(share = 0, dear = false) {
+  constructor(share = 0, dear = false, isKnown = false) {
     this.share = share;
     this.dear = dear;
+    this.isKnown = isKnown;
   }
 
   judge(ms: number): void {
@@ -82,46 +86,49 @@ class Group {
     if (known !== undefined) return known;
     if (!this.#admits(id)) return this.others;
     // A newcomer is treated as all who are not known, until it is.
-    const account = new Account(this.others.share, this.others.dear);
+    const { share, dear } = this.others;
+    const account = new Account(share, dear, id !== NOT_KNOWN);
     this.#accounts.set(id, account);
     return account;
   }
 
+  /** Accounts, with those of keys. */
   get size(): number {
-    return this.#accounts.size;
+    let size = this.#accounts.size;
+    for (const { keys } of this.#accounts.values()) size += keys?.size ?? 0;
+    return size;
   }
 
-  /** Computes what is too much where `part` of the time that all ask for is there. Returns that time, ms. */
-  renew(part: number, usual: number): number {
+  /**
+   * Computes what is too much where `part` of the time that all ask for is there. `usual`: the cost of a check of a caller
+   * of whom none was judged, ms. A caller that asks for more than `heavy` milliseconds is dear, whatever others do.
+   */
+  renew(part: number, usual: number, heavy: number): void {
     const all = [this.others, ...this.#accounts.values()];
     let total = 0;
-    let active = 0;
     for (const account of all) {
       account.demand = account.arrived * account.cost(usual);
       total += account.demand;
-      if (account.demand > 0) active++;
     }
     const level = levelOf(all, part * total);
+    const active = all.filter(({ arrived }) => arrived >= LEAST_ARRIVALS);
+    const modest = active.filter(({ demand }) => demand <= level).length;
+    const uneven = modest > 0 && modest >= MODEST * active.length;
     for (const account of all) {
       const { demand } = account;
       account.share = demand > level ? 1 - level / demand : 0;
-      account.dear = active > 1 && demand > (ABOVE_FAIR * total) / active;
-    }
-    for (const [id, account] of this.#accounts) {
-      if (this.#ofKeys && id !== 0 && account.demand > MOST_OF_ALL * total) account.dear = true;
+      account.dear = account.share > 0 && (uneven || (demand > heavy && account.isKnown));
+      if (!this.#ofKeys) tellKeys(account, total, usual);
       account.age();
-      if (account.arrived < LEAST_ARRIVALS) this.#accounts.delete(id);
     }
-    this.others.age();
-    if (this.#ofKeys) return total;
-    for (const account of all) tellKeys(account, total, usual);
-    return total;
+    for (const [id, { arrived }] of this.#accounts)
+      if (arrived < LEAST_ARRIVALS) this.#accounts.delete(id);
   }
 
   /** Invented callers come once: they count as one caller, and take no places of those who come again. */
   #admits(id: number): boolean {
     const { size } = this.#accounts;
-    if (!this.#ofKeys && size < FREELY) return true;
+    if (id === NOT_KNOWN || (!this.#ofKeys && size < FREELY)) return true;
     const at = id % SEEN_ONCE;
     const again = this.#seen[at] === id;
     this.#seen[at] = id;
@@ -130,11 +137,10 @@ class Group {
 }
 
 function tellKeys(account: Account, total: number, usual: number): void {
-  const { demand } = account;
-  if (demand > TELLS_KEYS * total) {
-    account.keys ??= new Group(true, new Account(account.share, account.dear));
-  } else if (demand <= (TELLS_KEYS * total) / 2) account.keys = undefined;
-  account.keys?.renew(1 - account.share, usual);
+  const { demand, keys, share, dear } = account;
+  if (demand <= (TELLS_KEYS * total) / 2) account.keys = undefined;
+  else if (keys !== undefined) keys.renew(1 - share, usual, HEAVY * total);
+  else if (demand > TELLS_KEYS * total) account.keys = new Group(true, new Account(share, dear));
 }
 
 /** The level above which demands are cut, so that together they take as much time as there is. */
@@ -153,7 +159,7 @@ function levelOf(accounts: readonly Account[], time: number): number {
 export class Callers {
   #sources = new Group(false);
   /** Recent time for judging, of all, and the checks that it was for. */
-  readonly #all = new Account();
+  #all = new Account();
   /** The caller of the check that is judged now. */
   #source: Account | undefined;
   #key: Account | undefined;
@@ -187,13 +193,19 @@ export class Callers {
 
   /** Makes what was counted so far the base of decisions, where `part` of the time that all ask for is there. */
   renew(part: number): void {
-    this.#sources.renew(part, this.#all.cost(0));
+    this.#sources.renew(part, this.#all.cost(0), Number.POSITIVE_INFINITY);
     this.#all.age();
+  }
+
+  /** Sources and keys that are told apart now. */
+  get known(): number {
+    return this.#sources.size;
   }
 
   /** Forgets all callers. */
   clear(): void {
-    if (this.#sources.size > 0) this.#sources = new Group(false);
+    if (this.known > 0) this.#sources = new Group(false);
+    if (this.#all.judged > 0) this.#all = new Account();
     this.#source = undefined;
     this.#key = undefined;
   }

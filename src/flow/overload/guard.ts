@@ -120,7 +120,11 @@ export class OverloadGuard implements InProgress {
    * The reason for which a check of this class is shed; undefined if it is judged, and `judged` told of it before another
    * check is shown.
    */
-  sheds(priorityClass: number, now: number, caller: Caller = UNKNOWN_CALLER): ShedCause | undefined {
+  sheds(
+    priorityClass: number,
+    now: number,
+    caller: Caller = UNKNOWN_CALLER,
+  ): ShedCause | undefined {
     this.#checks.demand += this.#callers.arrived(caller);
     this.#priorities.arrived(priorityClass);
     const cause = this.#byDelay(priorityClass) ?? this.#byPressure(priorityClass);

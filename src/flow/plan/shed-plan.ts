@@ -129,7 +129,7 @@ export function compileShedding(
       if (one.stage !== stage || stage.kind !== "limit") continue;
       const item = compileRule(one, stage, made, slots);
       if (item.keySlot >= 0) {
-        keys.push({ item: item.keySlot, selectors: certain(one.selectors, made, slots) });
+        keys.push({ item: item.keySlot, selectors: supposed(one.selectors, made, slots) });
       }
       if ((item.undecided ?? item.withoutKey ?? item.ofDear) !== undefined) {
         refusing.push({ item, selectors: supposed(one.selectors, made, slots) });
@@ -140,7 +140,8 @@ export function compileShedding(
       }
     }
   }
-  if (refusing.length === 0 && priorities.length === 0 && keys.length === 0) return () => NO_SHED_PLAN;
+  if (refusing.length === 0 && priorities.length === 0 && keys.length === 0)
+    return () => NO_SHED_PLAN;
   return (services) =>
     Object.freeze({
       rules: candidates(refusing, services),
