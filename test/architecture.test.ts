@@ -158,7 +158,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       schedule: ["match", "limit"],
       check: ["limit"],
       plan: ["classify", "match", "counters", "limit", "schedule", "check"],
-      overload: ["plan"],
+      overload: ["counters", "plan"],
     },
   },
   "flow/counters": {

@@ -82,8 +82,8 @@ function describe(context: OperationContext, message: CheckHttpRequest, call: Ca
     context.baggageTrust,
   );
   const { controlPoint, rampMode, expectEnd } = message;
-  const { deadline } = call;
-  const carried = { controlPoint, services, labels, http, rampMode, expectEnd, deadline };
+  const { deadline, peer } = call;
+  const carried = { controlPoint, services, labels, http, peer, rampMode, expectEnd, deadline };
   return { flow: { type: "http", ...carried }, labels };
 }
 

@@ -71,6 +71,7 @@ function flowOf(context: OperationContext, message: CheckRequest, call: Call): F
     services: findPeerServices(context.serviceLookup, call.peer, context.flowController.observer),
     labels: new CheckLabels(message.labels),
     http: undefined,
+    peer: call.peer,
     rampMode: message.rampMode,
     expectEnd: message.expectEnd,
     deadline: call.deadline,

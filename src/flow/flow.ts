@@ -54,6 +54,8 @@ export interface Flow {
   readonly labels: LabelSource;
   /** Absent when the caller described no HTTP request; classifiers are then skipped. */
   readonly http: HttpAttributes | undefined;
+  /** The address from which the check came, which stands for the source where none is described. */
+  readonly peer?: string;
   readonly rampMode: boolean;
   /** The caller will end the flow itself, so its access log record must not. */
   readonly expectEnd: boolean;
@@ -63,8 +65,11 @@ export interface Flow {
   readonly size?: number;
 }
 
-/** The reasons for which an agent sheds checks: the delay of its event loop, or too many checks in progress. */
-export const SHED_CAUSES = ["delay", "in_progress"] as const;
+/**
+ * The reasons for which an agent sheds checks: the delay of its event loop, too many checks in progress, or a caller that
+ * takes more than its part of the time while there is a delay.
+ */
+export const SHED_CAUSES = ["delay", "in_progress", "cost"] as const;
 export type ShedCause = (typeof SHED_CAUSES)[number];
 
 export const RejectReason = {

@@ -213,9 +213,9 @@ that Envoy got no decision; both have the flag UAEX. A rejection is final whatev
 status UNAVAILABLE inside, and every reply is a decision. Without a decision Envoy rejects the request with \`status_on_error\`, by
 default 403, which clients would take for a rejection; the bootstraps set 503.
 
-An agent that gets more checks than it can judge sheds the least important ones. They get a decision too, whatever \`failure_mode_allow\`
-says: that of \`on_failure\` in their policies ([when a limiter cannot decide](policy-components.md#when-a-limiter-cannot-decide)). By
-default shed requests pass; with \`on_failure: closed\` clients see the same rejections as from the limiter. Envoy does not pass the header
+An agent that gets more checks than it can judge sheds some, those of costly callers first. They get a decision too, whatever \`failure_mode_allow\`
+says: limiters reject costly callers, and for others \`on_failure\` in their policies decides ([when a limiter cannot decide](policy-components.md#when-a-limiter-cannot-decide)). By
+default their requests pass; with \`on_failure: closed\` clients see the same rejections as from the limiter. Envoy does not pass the header
 \`x-sluice-shed\` of the agent's reply on; \`sluice_shed_checks_total\` of the agent counts them.
 
 ## What to choose

@@ -38,6 +38,7 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
   readonly fixed = NO_ENTRIES;
   readonly labels: RequestLabels;
   deadline = 0;
+  #call: Call | undefined;
   readonly #context: OperationContext;
   readonly #answer = new ReusableAnswer();
   readonly #fields: readonly SpanField[];
@@ -71,6 +72,11 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
     return this.http.expectEnd;
   }
 
+  /** Read only by an agent that is close to an overload: some transports have to compute it. */
+  get peer(): string {
+    return this.#call?.peer ?? "";
+  }
+
   get size(): number {
     return CHECK_SIZE + this.http.bytes.length;
   }
@@ -83,6 +89,7 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
     const { http } = this;
     if (!http.read(body, this.#context.headerNames)) return false;
     this.deadline = call.deadline;
+    this.#call = call;
     const { serviceLookup: lookup } = this.#context;
     // Without service discovery, reading the addresses would be wasted work.
     const undiscovered = lookup === NO_SERVICES;

@@ -38,6 +38,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
   readonly rampMode = false;
   readonly expectEnd = false;
   deadline = 0;
+  #call: Call | undefined;
   readonly #context: OperationContext;
   readonly #answer = new ReusableAnswer();
   readonly #fields: readonly SpanField[];
@@ -66,6 +67,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
     const name = call.header(CONTROL_POINT) ?? http.controlPoint;
     this.controlPoint = isControlPoint(name) ? name : this.#context.fallbackControlPoint(name);
     this.deadline = call.deadline;
+    this.#call = call;
     this.#findServices(call);
     const clientBaggage = call.header(CLIENT_BAGGAGE) ?? http.clientBaggage;
     // What is neither word may be a misspelt `ignore`.
@@ -86,6 +88,11 @@ export class ProxyCheck implements Flow, TelemetryWriter {
     this.services = own.length > 0 ? own : atDestination;
     this.#source = servicesLabel(atSource);
     this.#destination = servicesLabel(atDestination);
+  }
+
+  /** Read only by an agent that is close to an overload: some transports have to compute it. */
+  get peer(): string {
+    return this.#call?.peer ?? "";
   }
 
   get size(): number {

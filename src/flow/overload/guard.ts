@@ -1,10 +1,12 @@
-// Decides how many checks an agent sheds because it has more of them than it can judge, and which. There are two
+// Decides how many checks an agent sheds because it has more of them than it can judge, whose, and which. There are two
 // measures: the time for which what callers send waits until the event loop comes to it, and the number of checks that
 // wait for other servers. See README.md for the reasons.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
+import { KeyHash } from "../counters/local/key-hash.ts";
 import type { ShedCause } from "../flow.ts";
+import { type Caller, Callers, UNKNOWN_CALLER } from "./callers.ts";
 import type { InProgress } from "./in-progress.ts";
 import { JudgedShare } from "./judged-share.ts";
 import { Priorities } from "./priorities.ts";
@@ -46,9 +48,14 @@ export class OverloadGuard implements InProgress {
   shed = 0;
   /** The median wait at the last measurement, ms. */
   delay = 0;
+  /** Hashes what tells callers apart. */
+  readonly hash: KeyHash;
   readonly #maxInProgress: number;
   readonly #context: GuardContext;
+  /** The priorities of all checks, and of those whose callers ask for more than there is for them. */
   readonly #priorities = new Priorities();
+  readonly #inExcess = new Priorities();
+  readonly #callers = new Callers();
   /** The share of checks that the delay allows to be judged. */
   readonly #judged: JudgedShare;
   #inProgress = 0;
@@ -60,7 +67,7 @@ export class OverloadGuard implements InProgress {
   #idleAt = 0;
   /** Since the last measurement: all checks were shown, and how many there were with their costs. */
   #seesAll = false;
-  #checks = { arrived: 0, judged: 0, judging: 0 };
+  #checks = { judging: 0, demand: 0 };
   /** Measurements since the last check, and whether there was one since the last measurement. */
   #unused = 0;
   #used = false;
@@ -71,6 +78,7 @@ export class OverloadGuard implements InProgress {
     this.#judged = new JudgedShare(max_delay);
     this.#maxInProgress = max_in_progress;
     this.#context = context;
+    this.hash = KeyHash.seeded(context.chance);
   }
 
   /** Checks in progress. */
@@ -108,25 +116,44 @@ export class OverloadGuard implements InProgress {
     return decides;
   }
 
-  /** The reason for which a check of this class is shed; undefined if it is judged, and `judged` told of it. */
-  sheds(priorityClass: number, now: number): ShedCause | undefined {
-    this.#checks.arrived++;
+  /**
+   * The reason for which a check of this class is shed; undefined if it is judged, and `judged` told of it before another
+   * check is shown.
+   */
+  sheds(
+    priorityClass: number,
+    now: number,
+    caller: Caller = UNKNOWN_CALLER,
+  ): ShedCause | undefined {
+    this.#checks.demand += this.#callers.arrived(caller);
     this.#priorities.arrived(priorityClass);
-    const pressure = this.#pressure();
-    const byDelay = 1 - this.#judged.value;
-    const share = Math.max(byDelay, pressure);
-    if (share <= 0) return undefined;
-    const sheds = share >= 1 || this.#priorities.sheds(priorityClass, share, this.#context.chance);
-    if (!sheds) return undefined;
+    const cause = this.#byDelay(priorityClass) ?? this.#byPressure(priorityClass);
+    if (cause === undefined) return undefined;
     this.shed++;
     this.#lastShed = now;
     this.#show(true);
-    return pressure >= byDelay ? "in_progress" : "delay";
+    return cause;
+  }
+
+  /** What the caller asks for beyond its part is shed, the least important of it first. */
+  #byDelay(priorityClass: number): ShedCause | undefined {
+    const { share, dear } = this.#callers;
+    if (share <= 0 || this.#judged.value === 1) return undefined;
+    this.#inExcess.arrived(priorityClass);
+    if (!this.#inExcess.sheds(priorityClass, share, this.#context.chance)) return undefined;
+    return dear ? "cost" : "delay";
+  }
+
+  #byPressure(priorityClass: number): ShedCause | undefined {
+    const share = this.#pressure();
+    if (share <= 0) return undefined;
+    const sheds = share >= 1 || this.#priorities.sheds(priorityClass, share, this.#context.chance);
+    return sheds ? "in_progress" : undefined;
   }
 
   /** Counts a check that was judged, which took so many milliseconds, waits for other servers apart. */
   judged(ms: number): void {
-    this.#checks.judged++;
+    this.#callers.judged(ms);
     this.#checks.judging += ms;
   }
 
@@ -155,7 +182,7 @@ export class OverloadGuard implements InProgress {
   #begin(now: number): void {
     this.#lookedAt = now;
     this.#idleAt = this.#context.idle();
-    this.#checks = { arrived: 0, judged: 0, judging: 0 };
+    this.#checks = { judging: 0, demand: 0 };
     this.#seesAll = !this.#judged.settled;
   }
 
@@ -176,6 +203,9 @@ export class OverloadGuard implements InProgress {
     });
     this.#begin(now);
     this.#priorities.renew();
+    this.#inExcess.renew();
+    if (this.#judged.settled) this.#callers.clear();
+    else this.#callers.renew(this.#judged.value);
     const calm = this.share === 0 && now - this.#lastShed >= CALM_MS;
     if (calm) this.#show(false);
     this.#unused = this.#used ? 0 : this.#unused + 1;
@@ -190,6 +220,8 @@ export class OverloadGuard implements InProgress {
     this.#disarm = undefined;
     this.delay = 0;
     this.#priorities.clear();
+    this.#inExcess.clear();
+    this.#callers.clear();
   }
 
   #show(shedding: boolean): void {

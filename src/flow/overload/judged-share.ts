@@ -1,4 +1,4 @@
-// The share of checks that an agent judges: cut while they wait for longer than the limit, raised while they wait for less
+// The share of the time which judging everything would take that an agent spends on judging: cut while they wait for longer than the limit, raised while they wait for less
 // than half of it. Both by multiplication, which settles; see README.md.
 
 /** Work has to wait for longer than the limit for so long before anything is shed, ms. */
@@ -40,10 +40,10 @@ export interface Measurement {
 }
 
 export interface Checks {
-  readonly arrived: number;
-  readonly judged: number;
-  /** Time that judging took. */
+  /** Time that judging took, ms. */
   readonly judging: number;
+  /** Time that judging all of them would have taken, ms. */
+  readonly demand: number;
 }
 
 export class JudgedShare {
@@ -57,8 +57,8 @@ export class JudgedShare {
   #slowSince: number | undefined;
   /** The wait at the last measurement. */
   #waitedBefore = 0;
-  /** Recent costs: ms of judging, and ms of everything else, with the checks that they belong to. */
-  #costs = { judging: 0, judged: 0, rest: 0, arrived: 0 };
+  /** Recent times: what judging everything would have taken, and what everything else took, ms. */
+  #costs = { demand: 0, rest: 0 };
 
   /** `maxDelay` in ms. */
   constructor(maxDelay: number) {
@@ -103,21 +103,19 @@ export class JudgedShare {
     }
   }
 
-  #learn(busy: number, { arrived, judged, judging }: Checks): void {
+  #learn(busy: number, { judging, demand }: Checks): void {
     const costs = this.#costs;
     const rest = Math.max(0, busy - judging);
     this.#costs = {
-      judging: KEPT * costs.judging + judging,
-      judged: KEPT * costs.judged + judged,
+      demand: KEPT * costs.demand + demand,
       rest: KEPT * costs.rest + rest,
-      arrived: KEPT * costs.arrived + arrived,
     };
   }
 
   #least(): number {
-    const { judging, judged, rest, arrived } = this.#costs;
-    if (judging === 0 || arrived === 0) return LEAST;
-    const least = (LEAST_TIME * (rest / arrived)) / (judging / judged);
+    const { demand, rest } = this.#costs;
+    if (demand === 0) return LEAST;
+    const least = (LEAST_TIME * rest) / demand;
     // A mean that rises must not raise the share at a time when it is to be cut.
     return Math.min(this.value, Math.max(LEAST, least));
   }

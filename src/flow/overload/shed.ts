@@ -1,11 +1,15 @@
-// Answers a flow that the agent has no time to judge, by the failure modes of its rules.
+// Answers a flow that the agent has no time to judge: by the failure modes of its rules, or, if its caller takes more than
+// its part of that time, by a refusal of each limiter that applies, so that to be costly is no way around a limit.
 
+import { networkOf } from "#base/net/ip-address.ts";
 import { type JudgementContext, judge, judgeBy } from "../check.ts";
+import type { KeyHash } from "../counters/local/key-hash.ts";
 import { type Flow, type Pending, RejectReason, type ShedCause, type Verdict } from "../flow.ts";
 import { Labels } from "../label.ts";
 import type { Plan } from "../plan/plan.ts";
-import { priorityOf, refusalOf, type ShedPlan } from "../plan/shed-plan.ts";
+import { keyOf, priorityOf, refusalOf, type ShedPlan } from "../plan/shed-plan.ts";
 import { RAMP_STAGE } from "../stages.ts";
+import type { Caller } from "./callers.ts";
 import type { OverloadGuard } from "./guard.ts";
 import { priorityClass } from "./priorities.ts";
 
@@ -25,11 +29,29 @@ export function judgeOrShed(
   if (here.rules.length === 0) return judge(plan, flow, context, now);
   const service = here.forServices(flow.services);
   const labels = new Labels(here.labels, flow.labels);
-  const cause = guard.sheds(priorityClass(priorityOf(service.shedding, labels)), now);
-  if (cause !== undefined) return shed(service.shedding, labels, flow, cause, context, now);
+  const { shedding } = service;
+  const importance = priorityClass(priorityOf(shedding, labels));
+  const cause = guard.sheds(importance, now, callerOf(shedding, labels, flow, guard.hash));
+  if (cause !== undefined) return shed(shedding, labels, flow, cause, context, now);
   const verdict = judgeBy(service, labels, flow, context, now);
   guard.judged(context.clock.now() - now);
   return verdict;
+}
+
+/**
+ * Who causes what the check costs: the key of a limiter, and the source of the request, or who asks where none is
+ * described. A sender of requests may choose the key and has its own network in IPv6, so neither alone would do.
+ */
+function callerOf(shedding: ShedPlan, labels: Labels, flow: Flow, hash: KeyHash): Caller {
+  const key = keyOf(shedding, labels);
+  const address = flow.http?.source?.address ?? flow.peer ?? "";
+  return { source: hashOf(hash, networkOf(address, 32, 64)), key: hashOf(hash, key ?? "") };
+}
+
+function hashOf(hash: KeyHash, text: string): number {
+  if (text === "") return 0;
+  hash.of(text);
+  return hash.lo;
 }
 
 function shed(
@@ -40,7 +62,7 @@ function shed(
   { clock, observer }: JudgementContext,
   now: number,
 ): Verdict {
-  const refusal = refusalOf(shedding, labels);
+  const refusal = refusalOf(shedding, labels, cause === "cost");
   // A feature that is not trusted yet stays off.
   const ramp = flow.rampMode && refusal === undefined ? RAMP_STAGE : undefined;
   const start = clock.wallOf(now);

@@ -38,6 +38,8 @@ interface ShedRule {
   readonly withoutKey: ShedRefusal | undefined;
   /** By the failure mode. */
   readonly undecided: ShedRefusal | undefined;
+  /** To a caller that takes more than its part; samplers enforce no limit and do not refuse it. */
+  readonly ofDear: ShedRefusal | undefined;
   readonly state: LimiterState;
 }
 
@@ -48,6 +50,8 @@ export interface ShedPlan {
   /** In the order of stages. */
   readonly rules: readonly Candidate<ShedRule>[];
   readonly priorities: readonly Candidate<PriorityOf>[];
+  /** Slots of the labels by which limiters tell flows apart. */
+  readonly keys: readonly Candidate<number>[];
 }
 
 /** A limiter rule with what it is bound to. */
@@ -60,23 +64,40 @@ export interface ShedMember {
   readonly stage: Stage;
 }
 
-export const NO_SHED_PLAN: ShedPlan = Object.freeze({ rules: [], priorities: [] });
+export const NO_SHED_PLAN: ShedPlan = Object.freeze({ rules: [], priorities: [], keys: [] });
 
-/** The refusal by the first rule that applies and refuses the flow; undefined for a flow that passes. */
-export function refusalOf({ rules }: ShedPlan, labels: Labels): ShedRefusal | undefined {
+/**
+ * The refusal by the first rule that applies and refuses the flow; undefined for a flow that passes. `dear`: its caller
+ * takes more than its part of the agent's time.
+ */
+export function refusalOf(
+  { rules }: ShedPlan,
+  labels: Labels,
+  dear: boolean,
+): ShedRefusal | undefined {
   for (const candidate of rules) {
-    const refusal = refusalBy(candidate.item, labels);
+    const refusal = refusalBy(candidate.item, labels, dear);
     if (refusal !== undefined && applies(candidate, labels)) return refusal;
   }
   return undefined;
 }
 
 /** As a limiter without numbers answers: first by `on_missing_label`, then by what the numbers exempt. */
-function refusalBy(rule: ShedRule, labels: Labels): ShedRefusal | undefined {
-  const { keySlot, needsKey, undecided, state } = rule;
+function refusalBy(rule: ShedRule, labels: Labels, dear: boolean): ShedRefusal | undefined {
+  const { keySlot, needsKey, state } = rule;
+  const undecided = dear ? (rule.ofDear ?? rule.undecided) : rule.undecided;
   const value = keySlot < 0 ? undefined : labels.get(keySlot);
   if (needsKey && value === undefined) return rule.withoutKey;
   return undecided === undefined || state.passes?.(value) === true ? undefined : undecided;
+}
+
+/** The value of the first label that tells the flow apart from others; undefined where there is none. */
+export function keyOf({ keys }: ShedPlan, labels: Labels): string | undefined {
+  for (const candidate of keys) {
+    const value = labels.get(candidate.item);
+    if (value !== undefined && applies(candidate, labels)) return value;
+  }
+  return undefined;
 }
 
 /** The highest priority that a scheduler gives the flow. */
@@ -97,11 +118,15 @@ export function compileShedding(
   const made = slots.classified;
   const refusing: Selected<ShedRule>[] = [];
   const priorities: Selected<PriorityOf>[] = [];
+  const keys: Selected<number>[] = [];
   for (const stage of stages) {
     for (const one of members) {
       if (one.stage !== stage || stage.kind !== "limit") continue;
       const item = compileRule(one, stage, made, slots);
-      if (item.undecided !== undefined || item.withoutKey !== undefined) {
+      if (item.keySlot >= 0) {
+        keys.push({ item: item.keySlot, selectors: supposed(one.selectors, made, slots) });
+      }
+      if ((item.undecided ?? item.withoutKey ?? item.ofDear) !== undefined) {
         refusing.push({ item, selectors: supposed(one.selectors, made, slots) });
       }
       if ("scheduler" in one.rule) {
@@ -110,11 +135,13 @@ export function compileShedding(
       }
     }
   }
-  if (refusing.length === 0 && priorities.length === 0) return () => NO_SHED_PLAN;
+  if (refusing.length === 0 && priorities.length === 0 && keys.length === 0)
+    return () => NO_SHED_PLAN;
   return (services) =>
     Object.freeze({
       rules: candidates(refusing, services),
       priorities: candidates(priorities, services),
+      keys: candidates(keys, services),
     });
 }
 
@@ -124,7 +151,7 @@ function compileRule(
   made: ReadonlySet<string>,
   slots: LabelSlots,
 ): ShedRule {
-  const key = keyOf(rule);
+  const key = keyLabelOf(rule);
   // It is not known whether a flow will have a label that classifiers make: then the failure mode answers.
   const known = key !== "" && !made.has(key);
   const needsKey = known && rule.onMissingLabel !== "default_key";
@@ -133,18 +160,20 @@ function compileRule(
     reason: stage.reason,
     deniedStatus: component.deniedStatus || stage.deniedStatus,
   });
+  const byClosed = refusal({ failure: "closed" });
   const refusesKeyless = needsKey && rule.onMissingLabel === "refuse";
   return {
     keySlot: known ? slots.of(key) : -1,
     needsKey,
     withoutKey: refusesKeyless ? refusal({ outcome: "refused", missing: Missing.key }) : undefined,
-    undecided: failsClosed(component) ? refusal({ failure: "closed" }) : undefined,
+    undecided: failsClosed(component) ? byClosed : undefined,
+    ofDear: rule.kind === "sampler" ? undefined : byClosed,
     state,
   };
 }
 
 /** The label that tells the flows of a limiter apart; "" without one. */
-function keyOf(rule: LimiterRule): string {
+function keyLabelOf(rule: LimiterRule): string {
   if ("limitByLabelKey" in rule) return rule.limitByLabelKey;
   return "sessionLabelKey" in rule ? rule.sessionLabelKey : "";
 }

@@ -3,6 +3,7 @@
 
 import { seededChance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
+import type { Caller } from "#flow/overload/callers.ts";
 import { OverloadGuard, type OverloadLimits } from "#flow/overload/guard.ts";
 import { priorityClass } from "#flow/overload/priorities.ts";
 
@@ -25,12 +26,23 @@ export interface Load {
   readonly lasts: number;
   /** The priority of the check with this number. */
   readonly priority?: (index: number) => number;
+  /** Who sends the check with this number, where that is not everybody at the same cost. */
+  readonly sender?: (index: number) => Sender;
 }
 
-/** The checks of one priority. */
+export interface Sender {
+  readonly caller: Caller;
+  readonly cost: number;
+  /** Its outcomes are counted under this number instead of the priority. */
+  readonly group: number;
+}
+
+/** The checks of one priority, or of one group of senders. */
 export interface Outcome {
   judged: number;
   shed: number;
+  /** Those that were shed because of what their callers take. */
+  dear: number;
   /** Milliseconds for which each had waited, in their order. */
   readonly waits: number[];
 }
@@ -138,21 +150,23 @@ export class VirtualLoop implements Clock {
   }
 
   #handle(
-    { cost, priority = () => 1 }: Load,
+    { priority = () => 1, sender, ...load }: Load,
     index: number,
     outcomes: Map<number, Outcome>,
     wait: number,
   ): void {
     const { guard } = this;
     const importance = priority(index);
-    const outcome = outcomes.get(importance) ?? { judged: 0, shed: 0, waits: [] };
-    outcomes.set(importance, outcome);
+    const { caller, cost = load.cost, group = importance } = sender?.(index) ?? {};
+    const outcome = outcomes.get(group) ?? { judged: 0, shed: 0, dear: 0, waits: [] };
+    outcomes.set(group, outcome);
     outcome.waits.push(wait);
     const decides = this.#now >= guard.until && guard.attend(this.#now);
-    const cause = decides ? guard.sheds(priorityClass(importance), this.#now) : undefined;
+    const cause = decides ? guard.sheds(priorityClass(importance), this.#now, caller) : undefined;
     this.#compute(REST);
     if (cause !== undefined) {
       outcome.shed++;
+      if (cause === "cost") outcome.dear++;
       return;
     }
     outcome.judged++;

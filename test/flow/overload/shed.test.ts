@@ -16,6 +16,7 @@ import {
 import { createFlowController } from "#flow/flow-controller.ts";
 import type { LabelSource } from "#flow/label.ts";
 import type { Observer } from "#flow/observer.ts";
+import { type Caller, UNKNOWN_CALLER } from "#flow/overload/callers.ts";
 import { OverloadGuard } from "#flow/overload/guard.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type {
@@ -26,7 +27,7 @@ import type {
   Rule,
   SamplerRule,
 } from "#flow/rules.ts";
-import { flowOf, recordingObserver } from "../../kit/sluice/flow.ts";
+import { flowOf, recordingObserver, requestOf } from "../../kit/sluice/flow.ts";
 import { rate, rateRule, samplerRule } from "../limit/setup.ts";
 import { quota, quotaRule, VirtualClock, workload } from "../schedule/kit.ts";
 
@@ -226,6 +227,69 @@ test("a flow without the label of a limiter passes or is refused by on_missing_l
     [decision?.outcome, decision?.missing, decision?.failure],
     ["refused", Missing.key, undefined],
   );
+});
+
+/** Every check is shed for what its caller takes. Returns what the guard was told of the callers, too. */
+function shedForCost(given: Parameters<typeof agent>[0]) {
+  const at = agent(given, OVERLOADED);
+  const callers: Caller[] = [];
+  at.guard.sheds = (_class, _now, caller = UNKNOWN_CALLER) => {
+    callers.push(caller);
+    return "cost";
+  };
+  return { ...at, callers };
+}
+
+test("limiters refuse a caller that is shed for its cost, also those that fail open", () => {
+  const refused = { accepted: false, shed: "cost" };
+  for (const onFailure of ["open", "local", "last_known", "closed"] as const) {
+    for (const rule of [
+      rateRule({ onFailure }),
+      rateRule({ onFailure, selectors: selectors(COSTLY) }),
+    ]) {
+      const { accepted, shed, decisions } = shedForCost([[rule, rate(9, 9)]]).now();
+      assert.deepEqual({ accepted, shed }, refused, onFailure);
+      assert.equal(decisions[0]?.failure, "closed");
+    }
+    const queue = shedForCost([[quotaRule({}, { onFailure }), quota(9, 9)]]).now();
+    assert.equal(queue.accepted, false, onFailure);
+  }
+  const accepts = (...given: Parameters<typeof agent>[0]) => shedForCost(given).now().accepted;
+  assert.equal(accepts([rateRule({ onFailure: "open" }), rate(9, 9, true)]), true);
+  const unkeyed = { limitByLabelKey: "user", onMissingLabel: "pass", onFailure: "open" } as const;
+  assert.equal(accepts([rateRule(unkeyed), rate(9, 9)]), true);
+  assert.equal(accepts(samplerRule({ onFailure: "open" })), true);
+});
+
+test("callers are told apart by the source that is described, or the peer, and by a limiter's key", () => {
+  const keyed = rateRule({ limitByLabelKey: "user", selectors: selectors(COSTLY) });
+  const at = shedForCost([[keyed, rate(9, 9)]]);
+  const from = (address: string, user = "ann") => ({
+    http: requestOf({ source: { address, port: 1 } }),
+    peer: "10.0.0.1",
+    claims: { user },
+  });
+  const flows = [
+    from("10.9.0.1"),
+    from("10.9.0.2"),
+    from("10.9.0.1", "ben"),
+    from("2001:db8::1"),
+    from("2001:db8::ffff:1"),
+    from("2001:db8:0:1::1"),
+    { peer: "10.9.0.1", claims: { user: "ann" } },
+    { claims: {} },
+  ];
+  for (const flow of flows) at.now(flow);
+  const [first, other, ben, v6, near, far, peer, unknown] = at.callers;
+  assert.deepEqual(peer, first);
+  assert.deepEqual(near, v6);
+  assert.deepEqual(unknown, UNKNOWN_CALLER);
+  assert.equal(new Set([first, other, v6, far].map((one) => one?.source)).size, 4);
+  assert.equal(ben?.source, first?.source);
+  assert.notEqual(ben?.key, first?.key);
+  const made = shedForCost([[rateRule({ limitByLabelKey: "made" }), rate(9, 9)], CLASSIFIER]);
+  made.now({ claims: { made: "chosen" } });
+  assert.equal(made.callers[0]?.key, 0, "a classifier would have to tell");
 });
 
 test("the failure mode answers where only a classifier can tell whether the flow has the label", () => {

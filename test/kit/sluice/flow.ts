@@ -122,7 +122,7 @@ export function planOfSteps(steps: readonly Step[], classifiers: readonly Classi
     steps,
     slotLimiters,
     settlingLimiters: new Map(),
-    shedding: { rules: [], priorities: [] },
+    shedding: { rules: [], priorities: [], keys: [] },
   };
   const here = { labels: EMPTY_SCHEMA, rules: [], members: [], forServices: () => services };
   return { controlPoint: () => here, controlPoints: new Map() };
