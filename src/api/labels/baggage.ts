@@ -17,7 +17,9 @@ const VALUE_END = 3;
 const END = 4;
 
 /** The members of a header that is well-formed and within the limits. */
-export class Baggage {
+export type Baggage = Readonly<BaggageHeader>;
+
+class BaggageHeader {
   readonly #header: string;
   readonly #offsets: readonly number[];
 
@@ -79,7 +81,7 @@ export class Baggage {
   }
 }
 
-export const NO_BAGGAGE = new Baggage("", []);
+export const NO_BAGGAGE: Baggage = Object.freeze(new BaggageHeader("", []));
 
 /** Reads a header of at most `most` bytes; undefined when any part is malformed or exceeds the limits. */
 export function readBaggage(header: string, most = MAX_BAGGAGE_BYTES): Baggage | undefined {
@@ -93,7 +95,7 @@ export function readBaggage(header: string, most = MAX_BAGGAGE_BYTES): Baggage |
     if (end < 0 || end - at > MAX_MEMBER) return undefined;
     at = end;
   }
-  const baggage = new Baggage(header, offsets);
+  const baggage = new BaggageHeader(header, offsets);
   if (baggage.count > MAX_MEMBERS) {
     const keys = new Set<string>();
     for (let member = 0; member < baggage.count; member++) keys.add(baggage.key(member));
