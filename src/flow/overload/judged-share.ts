@@ -1,5 +1,5 @@
-// The share of the time which judging everything would take that an agent spends on judging: cut while they wait for longer than the limit, raised while they wait for less
-// than half of it. Both by multiplication, which settles; see README.md.
+// The share of the time that judging every check would take which an agent spends on judging: cut while checks wait for
+// longer than the limit, raised while they wait for less than half of it. Both by multiplication, which settles; see README.md.
 
 /** Work has to wait for longer than the limit for so long before anything is shed, ms. */
 const SUSTAINED_MS = 200;
