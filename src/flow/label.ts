@@ -13,7 +13,7 @@ export interface LabelKey {
   readonly name: string;
   readonly slot: number;
   readonly header: string | undefined;
-  /** Whether baggage may set it: it is not reserved, and no classifier at the control point makes it. */
+  /** Baggage may set this label: it is not reserved, and no classifier at the control point makes it. */
   readonly baggage: boolean;
 }
 

@@ -17,37 +17,30 @@ import { standalone } from "../kit/sluice/standalone.ts";
 
 const CAPACITY = 3;
 
-/** One limit for each value of `who`, which a classifier takes from a header; and what `rule` adds. */
-const policyOf = (limiter = "") => `
-circuit:
+/** A limit for each value of a label, which refuses requests without it. */
+const limitBy = (label: string) => `circuit:
   components:
     - flow_control:
         rate_limiter:
           in_ports:
             bucket_capacity: { constant_signal: { value: ${CAPACITY} } }
             fill_amount: { constant_signal: { value: 0 } }
-          parameters: { interval: 3600s, limit_by_label_key: who, on_missing_label: refuse }
+          parameters: { interval: 3600s, limit_by_label_key: ${label}, on_missing_label: refuse }
           selectors: [{ control_point: ingress }]
-${limiter}
+`;
+
+/** A limit by `who`, which a classifier takes from a header; and a further limiter and classifier. */
+const policyOf = (limiter = "", classifier = "") => `${limitBy("who")}${limiter}
 resources:
   flow_control:
     classifiers:
       - selectors: [{ control_point: ingress }]
         rules:
           who: { extractor: { from: request.http.headers.x-api-key } }
-`;
+${classifier}`;
 
-const BY_BAGGAGE = `
-circuit:
-  components:
-    - flow_control:
-        rate_limiter:
-          in_ports:
-            bucket_capacity: { constant_signal: { value: ${CAPACITY} } }
-            fill_amount: { constant_signal: { value: 0 } }
-          parameters: { interval: 3600s, limit_by_label_key: tenant, on_missing_label: refuse }
-          selectors: [{ control_point: ingress }]
-`;
+/** A limit by a label that only baggage has. */
+const BY_BAGGAGE = limitBy("tenant");
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -160,7 +153,7 @@ const CLASSIFIERS = `
 `;
 
 test("selectors and matchers do not read baggage for labels of classifiers, selected or not", async (t) => {
-  const policy = policyOf(SELECTED) + CLASSIFIERS;
+  const policy = policyOf(SELECTED, CLASSIFIERS);
   const { address } = await standalone(t, { policies: { "plans.yaml": policy } });
   // `passes` sends GET, for which the classifier does not run.
   assert.equal(await passes(address, "plans", { baggage: "tenant=inside,plan=gold" }), false);

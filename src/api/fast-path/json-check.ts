@@ -72,7 +72,7 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
     return this.http.expectEnd;
   }
 
-  /** Read only by an agent that is close to an overload: some transports have to compute it. */
+  /** Computed when asked, because only an agent close to overload asks, and before the reply is written. */
   get peer(): string {
     return this.#call?.peer ?? "";
   }
@@ -105,6 +105,8 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
   /** A `lent` reply is valid until the next reply that is written in this context. */
   reply(verdict: Verdict, call: Call, lent: boolean): Buffer {
     const { labelNames: shapes, jsonWriter: json, nextDecisionId: nextId } = this.#context;
+    // A spare check must not keep its last call, and with it a connection, in memory.
+    this.#call = undefined;
     call.reply(DECISION_ID_HEADER, nextId());
     if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
     const answer = this.#answer.inPlace(this, this.labels, verdict, shapes);

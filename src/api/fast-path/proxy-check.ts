@@ -25,7 +25,7 @@ import { proxyAttributeFields } from "./attribute-fields.ts";
 import { CHECK_SIZE } from "./spare-checks.ts";
 
 const CONTROL_POINT = "control-point";
-/** By this a proxy says whether its clients' baggage is to be believed, which depends on who they are. */
+/** Metadata or context extension in which a proxy says whether to believe its clients' baggage. */
 const CLIENT_BAGGAGE = "client-baggage";
 const BELIEVE = "believe";
 
@@ -70,7 +70,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
     this.#call = call;
     this.#findServices(call);
     const clientBaggage = call.header(CLIENT_BAGGAGE) ?? http.clientBaggage;
-    // What is neither word may be a misspelt `ignore`.
+    // A misspelt word must not open what `ignore` would have closed.
     const believed = clientBaggage === "" || clientBaggage === BELIEVE;
     this.labels.reset(http.hasHttp ? "proxy" : "none", this.#source, this.#destination, believed);
   }
@@ -90,7 +90,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
     this.#destination = servicesLabel(atDestination);
   }
 
-  /** Read only by an agent that is close to an overload: some transports have to compute it. */
+  /** Computed when asked, because only an agent close to overload asks, and before the reply is written. */
   get peer(): string {
     return this.#call?.peer ?? "";
   }
@@ -102,6 +102,8 @@ export class ProxyCheck implements Flow, TelemetryWriter {
   /** A `lent` reply is valid until the next reply that is written in this context. */
   reply(verdict: Verdict, call: Call, lent: boolean): Uint8Array {
     const { labelNames: shapes, protobufWriter: proto, nextDecisionId: nextId } = this.#context;
+    // A spare check must not keep its last call, and with it a connection, in memory.
+    this.#call = undefined;
     call.reply(DECISION_ID_HEADER, nextId());
     if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
     const answer = this.#answer.inPlace(this, this.labels, verdict, shapes);

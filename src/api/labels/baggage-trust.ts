@@ -5,7 +5,7 @@ import { MAX_BAGGAGE_BYTES } from "./baggage.ts";
 
 /** The keys of `flow_control.baggage` have the same names. */
 export interface BaggageSettings {
-  /** Whether baggage is read at all. */
+  /** False ignores the header. */
   readonly enabled: boolean;
   /** The members that become labels; empty for all. */
   readonly members: readonly string[];

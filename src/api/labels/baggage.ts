@@ -1,5 +1,5 @@
 // W3C baggage: labels that travel with requests in a header. Clients choose it, so one pass over its characters validates
-// it and notes where its members are; no object and no text is made for a member that nothing reads.
+// it and notes the offsets of its members. A member that nothing reads costs neither an object nor a string.
 
 import { isReserved } from "#flow/label.ts";
 
@@ -62,7 +62,7 @@ class BaggageHeader {
     return undefined;
   }
 
-  /** Whether any member is named `http.*` or `aperture.*`, which callers may not set. */
+  /** True if a member is named `http.*` or `aperture.*`, which callers may not set. */
   get hasReserved(): boolean {
     for (let member = 0; member < this.count; member++) {
       // Most names need no text to tell: reserved ones begin with an "a" or an "h".
@@ -185,7 +185,7 @@ function is(header: string, at: number, kind: number): boolean {
   return unit < 128 && ((KINDS[unit] ?? 0) & kind) !== 0;
 }
 
-/** Whether a text can be the name of a member. */
+/** Returns true for a text that is a valid member name, a token of RFC 9110. */
 export function isMemberName(text: string): boolean {
   return text !== "" && skip(text, 0, TOKEN) === text.length;
 }

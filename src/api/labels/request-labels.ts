@@ -134,7 +134,7 @@ export class RequestLabels implements LabelSource {
     for (const [name, value] of this.shownBaggage()) visit(name, value, true, "baggage");
   }
 
-  /** What follows from the names of the headers. Counts an anomaly when two headers give the same label. */
+  /** The label names of the headers. Counts an anomaly when two headers give the same label. */
   names(cache: LabelNameCache): LabelNames {
     const names = cache.get(this.#attributeSet, this.#headers.names);
     if (names.collides) this.#observer.anomaly("header_collision");
@@ -165,7 +165,7 @@ export class RequestLabels implements LabelSource {
     return pairs;
   }
 
-  /** The baggage header of the request once it is accepted: with these labels. Undefined where it stays as it is. */
+  /** The baggage header for the service: that of the request with these labels added. Undefined where nothing changes. */
   newBaggage(made: readonly ClassifierLabel[]): string | undefined {
     return injectBaggage(this.#baggageHeader, made, this.#trust.maxBytes);
   }

@@ -125,7 +125,7 @@ export class ReusableAnswer implements HttpAnswer {
   refusal = "";
   retryAfter = 0;
   baggage: string | undefined;
-  /** Whether the request writes its own telemetry labels, because they are not in `check`. */
+  /** True if the request writes its own telemetry labels: those in `check` are the ones of its baggage. */
   telemetryApart = false;
 
   /** Like `httpAnswer`, for a request that writes its own telemetry labels. */

@@ -1,5 +1,5 @@
-// Divides the time for judging among those who ask for it: each source of flows, and within a source that asks for much
-// each key. Who asks for less than the fair level gets all of it; who asks for more is cut to the level (max-min fairness).
+// Divides the time for judging among callers: the sources of flows, and the keys within a source that asks for much. A
+// caller that asks for less than the fair level gets all of it, and one that asks for more is cut to it (max-min fairness).
 
 /** A caller as two seeded hashes; 0 where nothing is known. */
 export interface Caller {
@@ -11,27 +11,27 @@ const NOT_KNOWN = 0;
 export const UNKNOWN_CALLER: Caller = { source: NOT_KNOWN, key: NOT_KNOWN };
 
 /** Callers of one group that are told apart; all others of it count as one. */
-const MOST = 1_024;
-/** Up to so many sources get an account at once. Others, and all keys, get one when they come for the second time. */
-const FREELY = MOST / 2;
-/** Hashes of callers that came once, by their last bits. */
-const SEEN_ONCE = 4_096;
+const MAX_ACCOUNTS = 1_024;
+/** While there are fewer, a source gets an account with its first check; otherwise, like a key, with its second. */
+const FREE_ACCOUNTS = MAX_ACCOUNTS / 2;
+/** Hashes that are remembered of callers that have come once, each in the slot of its last bits. */
+const NEWCOMER_SLOTS = 4_096;
 
-/** The keys of a source are told apart while it asks for this part of all time, and until it asks for half of that. */
-const TELLS_KEYS = 1 / 16;
-/** Callers above the level are dear when at least this part of their group is below it: otherwise all ask for too much. */
-const MODEST = 0.25;
-/** A key is dear as well when it asks for more than this part of all time, even if nobody else asks. */
+/** The keys of a source are told apart once it asks for this part of all time, and until it asks for less than half of that. */
+const TELL_KEYS_FROM = 1 / 16;
+/** Callers above the level are costly when at least this part of their group is below it: otherwise all ask for too much. */
+const MIN_MODEST = 0.25;
+/** A key is costly as well when it asks for more than this part of all time, even if nobody else asks. */
 const HEAVY = 0.5;
 
 /** The part of the sums that is kept at each renewal: what arrived half a second ago hardly counts. */
 const KEPT = 0.95;
 /** An account with fewer recent arrivals is closed. */
-const LEAST_ARRIVALS = 0.05;
+const MIN_ARRIVALS = 0.05;
 
-/** What one caller has asked for and taken lately. */
+/** Recent checks of one caller, or of all that are not told apart, and the time that judging them took. */
 class Account {
-  /** It is a single caller, and not all of whom nothing is known. */
+  /** This is one caller, and not all those that are not told apart. */
   readonly isKnown: boolean;
   arrived = 0;
   judged = 0;
@@ -39,15 +39,15 @@ class Account {
   judging = 0;
   /** The part of its checks that is too much. */
   share: number;
-  /** It is shed because of what it costs itself. */
-  dear: boolean;
+  /** It is shed because of its own cost. */
+  costly: boolean;
   /** Time that judging all of its checks would take, ms. */
   demand = 0;
   keys: Group | undefined;
 
-  constructor(share = 0, dear = false, isKnown = false) {
+  constructor(share = 0, costly = false, isKnown = false) {
     this.share = share;
-    this.dear = dear;
+    this.costly = costly;
     this.isKnown = isKnown;
   }
 
@@ -69,10 +69,10 @@ class Account {
 }
 
 class Group {
-  /** Those who have no account of their own. */
+  /** The account of all callers that have none of their own. */
   readonly others: Account;
   readonly #accounts = new Map<number, Account>();
-  readonly #seen = new Uint32Array(SEEN_ONCE);
+  readonly #seen = new Uint32Array(NEWCOMER_SLOTS);
   /** Keys of one source, which may invent them. */
   readonly #ofKeys: boolean;
 
@@ -86,8 +86,8 @@ class Group {
     if (known !== undefined) return known;
     if (!this.#admits(id)) return this.others;
     // A newcomer is treated as all who are not known, until it is.
-    const { share, dear } = this.others;
-    const account = new Account(share, dear, id !== NOT_KNOWN);
+    const { share, costly } = this.others;
+    const account = new Account(share, costly, id !== NOT_KNOWN);
     this.#accounts.set(id, account);
     return account;
   }
@@ -100,8 +100,8 @@ class Group {
   }
 
   /**
-   * Computes what is too much where `part` of the time that all ask for is there. `usual`: the cost of a check of a caller
-   * of whom none was judged, ms. A caller that asks for more than `heavy` milliseconds is dear, whatever others do.
+   * Computes each caller's excess when only `part` of the time that all ask for is available. `usual` is the assumed cost of a
+   * check of a caller that has none judged yet, ms. A caller that asks for more than `heavy` ms is costly, whatever others do.
    */
   renew(part: number, usual: number, heavy: number): void {
     const all = [this.others, ...this.#accounts.values()];
@@ -111,36 +111,37 @@ class Group {
       total += account.demand;
     }
     const level = levelOf(all, part * total);
-    const active = all.filter(({ arrived }) => arrived >= LEAST_ARRIVALS);
+    const active = all.filter(({ arrived }) => arrived >= MIN_ARRIVALS);
     const modest = active.filter(({ demand }) => demand <= level).length;
-    const uneven = modest > 0 && modest >= MODEST * active.length;
+    const uneven = modest > 0 && modest >= MIN_MODEST * active.length;
     for (const account of all) {
       const { demand } = account;
       account.share = demand > level ? 1 - level / demand : 0;
-      account.dear = account.share > 0 && (uneven || (demand > heavy && account.isKnown));
+      account.costly = account.share > 0 && (uneven || (demand > heavy && account.isKnown));
       if (!this.#ofKeys) tellKeys(account, total, usual);
       account.age();
     }
     for (const [id, { arrived }] of this.#accounts)
-      if (arrived < LEAST_ARRIVALS) this.#accounts.delete(id);
+      if (arrived < MIN_ARRIVALS) this.#accounts.delete(id);
   }
 
-  /** Invented callers come once: they count as one caller, and take no places of those who come again. */
+  /** Whether a caller gets an account now. Invented callers come once, so they share one and take no places. */
   #admits(id: number): boolean {
     const { size } = this.#accounts;
-    if (id === NOT_KNOWN || (!this.#ofKeys && size < FREELY)) return true;
-    const at = id % SEEN_ONCE;
+    if (id === NOT_KNOWN || (!this.#ofKeys && size < FREE_ACCOUNTS)) return true;
+    const at = id % NEWCOMER_SLOTS;
     const again = this.#seen[at] === id;
     this.#seen[at] = id;
-    return again && size < MOST;
+    return again && size < MAX_ACCOUNTS;
   }
 }
 
 function tellKeys(account: Account, total: number, usual: number): void {
-  const { demand, keys, share, dear } = account;
-  if (demand <= (TELLS_KEYS * total) / 2) account.keys = undefined;
+  const { demand, keys, share, costly } = account;
+  if (demand <= (TELL_KEYS_FROM * total) / 2) account.keys = undefined;
   else if (keys !== undefined) keys.renew(1 - share, usual, HEAVY * total);
-  else if (demand > TELLS_KEYS * total) account.keys = new Group(true, new Account(share, dear));
+  else if (demand > TELL_KEYS_FROM * total)
+    account.keys = new Group(true, new Account(share, costly));
 }
 
 /** The level above which demands are cut, so that together they take as much time as there is. */
@@ -174,24 +175,24 @@ export class Callers {
     return (this.#key ?? account).cost(account.cost(this.#all.cost(0)));
   }
 
-  /** The part of the checks of the caller that came last which is too much. */
+  /** The part of its checks that the caller of the last check sends in excess, 0 to 1. */
   get share(): number {
     return (this.#key ?? this.#source)?.share ?? 0;
   }
 
-  /** The caller that came last is shed because of what it costs itself. */
-  get dear(): boolean {
-    return this.#source?.dear === true || this.#key?.dear === true;
+  /** The caller of the last check is shed because of its own cost. */
+  get costly(): boolean {
+    return this.#source?.costly === true || this.#key?.costly === true;
   }
 
-  /** Charges the time that judging took to the caller that came last. */
+  /** Charges the time that judging took to the caller of the last check. */
   judged(ms: number): void {
     this.#all.judge(ms);
     this.#source?.judge(ms);
     this.#key?.judge(ms);
   }
 
-  /** Makes what was counted so far the base of decisions, where `part` of the time that all ask for is there. */
+  /** Makes the counts so far the base of decisions when only `part` of the time that all ask for is available. */
   renew(part: number): void {
     this.#sources.renew(part, this.#all.cost(0), Number.POSITIVE_INFINITY);
     this.#all.age();

@@ -135,13 +135,13 @@ export class OverloadGuard implements InProgress {
     return cause;
   }
 
-  /** What the caller asks for beyond its part is shed, the least important of it first. */
+  /** Sheds the excess of a caller above the fair level, its least important checks first. */
   #byDelay(priorityClass: number): ShedCause | undefined {
-    const { share, dear } = this.#callers;
+    const { share, costly } = this.#callers;
     if (share <= 0 || this.#judged.value === 1) return undefined;
     this.#inExcess.arrived(priorityClass);
     if (!this.#inExcess.sheds(priorityClass, share, this.#context.chance)) return undefined;
-    return dear ? "cost" : "delay";
+    return costly ? "cost" : "delay";
   }
 
   #byPressure(priorityClass: number): ShedCause | undefined {

@@ -39,8 +39,8 @@ export function judgeOrShed(
 }
 
 /**
- * Who causes what the check costs: the key of a limiter, and the source of the request, or who asks where none is
- * described. A sender of requests may choose the key and has its own network in IPv6, so neither alone would do.
+ * The caller to whom a check is charged: the source of the request, or the peer that asks where the check describes none,
+ * and the key of a limiter. Clients may choose the key, and many users may share a source, so neither alone would do.
  */
 function callerOf(shedding: ShedPlan, labels: Labels, flow: Flow, hash: KeyHash): Caller {
   const key = keyOf(shedding, labels);

@@ -39,7 +39,7 @@ interface ShedRule {
   /** By the failure mode. */
   readonly undecided: ShedRefusal | undefined;
   /** To a caller that takes more than its part; samplers enforce no limit and do not refuse it. */
-  readonly ofDear: ShedRefusal | undefined;
+  readonly ofCostly: ShedRefusal | undefined;
   readonly state: LimiterState;
 }
 
@@ -67,25 +67,25 @@ export interface ShedMember {
 export const NO_SHED_PLAN: ShedPlan = Object.freeze({ rules: [], priorities: [], keys: [] });
 
 /**
- * The refusal by the first rule that applies and refuses the flow; undefined for a flow that passes. `dear`: its caller
+ * The refusal by the first rule that applies and refuses the flow; undefined for a flow that passes. `costly`: its caller
  * takes more than its part of the agent's time.
  */
 export function refusalOf(
   { rules }: ShedPlan,
   labels: Labels,
-  dear: boolean,
+  costly: boolean,
 ): ShedRefusal | undefined {
   for (const candidate of rules) {
-    const refusal = refusalBy(candidate.item, labels, dear);
+    const refusal = refusalBy(candidate.item, labels, costly);
     if (refusal !== undefined && applies(candidate, labels)) return refusal;
   }
   return undefined;
 }
 
 /** As a limiter without numbers answers: first by `on_missing_label`, then by what the numbers exempt. */
-function refusalBy(rule: ShedRule, labels: Labels, dear: boolean): ShedRefusal | undefined {
+function refusalBy(rule: ShedRule, labels: Labels, costly: boolean): ShedRefusal | undefined {
   const { keySlot, needsKey, state } = rule;
-  const undecided = dear ? (rule.ofDear ?? rule.undecided) : rule.undecided;
+  const undecided = costly ? (rule.ofCostly ?? rule.undecided) : rule.undecided;
   const value = keySlot < 0 ? undefined : labels.get(keySlot);
   if (needsKey && value === undefined) return rule.withoutKey;
   return undecided === undefined || state.passes?.(value) === true ? undefined : undecided;
@@ -126,7 +126,7 @@ export function compileShedding(
       if (item.keySlot >= 0) {
         keys.push({ item: item.keySlot, selectors: supposed(one.selectors, made, slots) });
       }
-      if ((item.undecided ?? item.withoutKey ?? item.ofDear) !== undefined) {
+      if ((item.undecided ?? item.withoutKey ?? item.ofCostly) !== undefined) {
         refusing.push({ item, selectors: supposed(one.selectors, made, slots) });
       }
       if ("scheduler" in one.rule) {
@@ -167,7 +167,7 @@ function compileRule(
     needsKey,
     withoutKey: refusesKeyless ? refusal({ outcome: "refused", missing: Missing.key }) : undefined,
     undecided: failsClosed(component) ? byClosed : undefined,
-    ofDear: rule.kind === "sampler" ? undefined : byClosed,
+    ofCostly: rule.kind === "sampler" ? undefined : byClosed,
     state,
   };
 }

@@ -42,7 +42,7 @@ const peer = (address: string, port: number) => ({
   },
 });
 
-/** What clients may add to a request to make its check dear: as many members of baggage as are accepted. */
+/** What clients may add to a request to make its check costly: as many members of baggage as are accepted. */
 const BAGGAGE = {
   baggage: Array.from({ length: 180 }, (_, at) => `member${at}=v`).join(","),
 };

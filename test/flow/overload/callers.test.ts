@@ -1,5 +1,5 @@
 // Callers whose checks cost a hundred times as much as those of others, around an event loop in virtual time: the others
-// must be judged, and what the dear ones send beyond their part must not pass a limit unjudged.
+// must be judged, and what the costly ones send beyond their part must not pass a limit unjudged.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -10,10 +10,10 @@ import { type Outcome, type Sender, VirtualLoop } from "./loop.ts";
 
 /** Milliseconds of judging. */
 const CHEAP = 0.08;
-const DEAR = 8;
+const COSTLY = 8;
 const HONEST_CALLERS = 50;
 const RATE = 2_000;
-/** One check in so many is dear, so all of them ask for three times what the loop can do. */
+/** One check in so many is costly, so all of them ask for three times what the loop can do. */
 const ONE_IN = 5;
 
 interface Scenario {
@@ -29,7 +29,7 @@ function run({ honest, attacker }: Scenario) {
   const chance = seededChance(7);
   const sender = (index: number): Sender =>
     index % ONE_IN === 0
-      ? { caller: attacker(index / ONE_IN), cost: DEAR, group: ATTACKER }
+      ? { caller: attacker(index / ONE_IN), cost: COSTLY, group: ATTACKER }
       : {
           caller: honest(1_000 + Math.floor(chance() * HONEST_CALLERS)),
           cost: CHEAP,
@@ -90,7 +90,7 @@ for (const [name, scenario] of Object.entries(SCENARIOS)) {
     const { honest, attacker } = run(scenario);
     assert.ok(judgedPart(honest) >= 0.95, `${judgedPart(honest)} of the others`);
     assert.ok(attacker.shed > 0.5 * (attacker.judged + attacker.shed), `${attacker.shed} shed`);
-    assert.ok(attacker.dear > 0.9 * attacker.shed, `${attacker.dear} of ${attacker.shed}`);
+    assert.ok(attacker.costly > 0.9 * attacker.shed, `${attacker.costly} of ${attacker.shed}`);
     assert.ok(attacker.judged > 0, "its part of the time is left to it");
   });
 }
@@ -102,27 +102,27 @@ test("where all ask for as much, nobody is shed for what it costs", () => {
     cost: 1,
     group: 0,
   });
-  const { judged, shed, dear } =
+  const { judged, shed, costly } =
     loop.run({ cost: 0, rate: 3_000, lasts: 8_000, sender }).get(0) ?? assert.fail();
   assert.ok(shed > judged, `${shed} of ${judged + shed}`);
-  assert.equal(dear, 0);
+  assert.equal(costly, 0);
 });
 
-test("a key that asks for nearly everything is dear even if nobody else asks", () => {
+test("a key that asks for nearly everything is costly even if nobody else asks", () => {
   const loop = new VirtualLoop();
-  const sender = (): Sender => ({ caller: ownAddress(1), cost: DEAR, group: 0 });
-  const { shed, dear } =
+  const sender = (): Sender => ({ caller: ownAddress(1), cost: COSTLY, group: 0 });
+  const { shed, costly } =
     loop.run({ cost: 0, rate: 400, lasts: 8_000, sender }).get(0) ?? assert.fail();
-  assert.ok(dear > 0.95 * shed, `${dear} of ${shed}`);
+  assert.ok(costly > 0.95 * shed, `${costly} of ${shed}`);
 });
 
 test("a gateway without keys that sends nearly everything alone is shed by failure modes", () => {
   const loop = new VirtualLoop();
-  const sender = (): Sender => ({ caller: { source: 1, key: 0 }, cost: DEAR, group: 0 });
-  const { shed, dear } =
+  const sender = (): Sender => ({ caller: { source: 1, key: 0 }, cost: COSTLY, group: 0 });
+  const { shed, costly } =
     loop.run({ cost: 0, rate: 400, lasts: 8_000, sender }).get(0) ?? assert.fail();
   assert.ok(shed > 0);
-  assert.equal(dear, 0);
+  assert.equal(costly, 0);
 });
 
 test("what is remembered of callers is bounded, and those who do not come again are forgotten", () => {

@@ -42,7 +42,7 @@ export interface Outcome {
   judged: number;
   shed: number;
   /** Those that were shed because of what their callers take. */
-  dear: number;
+  costly: number;
   /** Milliseconds for which each had waited, in their order. */
   readonly waits: number[];
 }
@@ -158,7 +158,7 @@ export class VirtualLoop implements Clock {
     const { guard } = this;
     const importance = priority(index);
     const { caller, cost = load.cost, group = importance } = sender?.(index) ?? {};
-    const outcome = outcomes.get(group) ?? { judged: 0, shed: 0, dear: 0, waits: [] };
+    const outcome = outcomes.get(group) ?? { judged: 0, shed: 0, costly: 0, waits: [] };
     outcomes.set(group, outcome);
     outcome.waits.push(wait);
     const decides = this.#now >= guard.until && guard.attend(this.#now);
@@ -166,7 +166,7 @@ export class VirtualLoop implements Clock {
     this.#compute(REST);
     if (cause !== undefined) {
       outcome.shed++;
-      if (cause === "cost") outcome.dear++;
+      if (cause === "cost") outcome.costly++;
       return;
     }
     outcome.judged++;
