@@ -38,7 +38,7 @@ interface ShedRule {
   readonly withoutKey: ShedRefusal | undefined;
   /** By the failure mode. */
   readonly undecided: ShedRefusal | undefined;
-  /** To a caller that takes more than its part; samplers enforce no limit and do not refuse it. */
+  /** To a caller that takes more than its part. Undefined for samplers, which enforce no limit. */
   readonly ofCostly: ShedRefusal | undefined;
   readonly state: LimiterState;
 }
@@ -167,7 +167,7 @@ function compileRule(
     needsKey,
     withoutKey: refusesKeyless ? refusal({ outcome: "refused", missing: Missing.key }) : undefined,
     undecided: failsClosed(component) ? byClosed : undefined,
-    ofCostly: rule.kind === "sampler" ? undefined : byClosed,
+    ofCostly: drawsSessions(rule) ? undefined : byClosed,
     state,
   };
 }
@@ -175,7 +175,14 @@ function compileRule(
 /** The label that tells the flows of a limiter apart; "" without one. */
 function keyLabelOf(rule: LimiterRule): string {
   if ("limitByLabelKey" in rule) return rule.limitByLabelKey;
-  return "sessionLabelKey" in rule ? rule.sessionLabelKey : "";
+  return drawsSessions(rule) ? rule.sessionLabelKey : "";
+}
+
+/** Such a rule lets a share of all sessions pass. It has no limit that costly checks could get past. */
+function drawsSessions(
+  rule: LimiterRule,
+): rule is LimiterRule & { readonly sessionLabelKey: string } {
+  return "sessionLabelKey" in rule;
 }
 
 /** Without numbers `local` and `last_known` are the usual mode of the kind, as they are while no decision has come. */
