@@ -9,6 +9,8 @@ export interface Script {
   readonly text: string;
   /** SHA-1 of the text, in hexadecimal digits. */
   readonly sha: string;
+  /** Whether a text is a reply of this script. */
+  readonly replies: (text: string) => boolean;
 }
 
 /** Learns how one request ended: exactly one of these methods is called, once. */

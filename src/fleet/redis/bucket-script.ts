@@ -4,13 +4,7 @@
 import { createHash } from "node:crypto";
 import { LONGEST_LEASE_MS, MAX_LEASES } from "#flow/counters/bucket-home.ts";
 import type { Script } from "../requests.ts";
-import { FOREIGN, READABLE } from "./keys.ts";
-
-/**
- * Time for which a full bucket is kept, ms. A full bucket equals none; but a bucket that is full by today's rate would
- * not be by a lower one that a controller decides in the meantime.
- */
-export const FULL_MS = 600_000;
+import { FOREIGN, isNumber, NO_ROOM, PRELUDE } from "./keys.ts";
 
 /**
  * KEYS are buckets; one may be there several times. ARGV has for each of them one text of four parts, separated by
@@ -18,14 +12,14 @@ export const FULL_MS = 600_000;
  *
  * | Part    | Fields                                                                                               |
  * |---------|------------------------------------------------------------------------------------------------------|
- * | bucket  | capacity, tokens per interval, interval (ms), continuous, delayed, longest idle time (ms),           |
- * |         | overdraft, tokens that come back                                                                     |
+ * | bucket  | capacity, tokens per interval, interval (ms), continuous, delayed, longest idle time (ms), whether   |
+ * |         | the key may be created, overdraft, tokens that come back                                             |
  * | runs    | for each run: its amount, how many times                                                             |
  * | lease   | none, or: agent, turn, unspent, keep, wish, unit, duration (ms)                                      |
  * | history | for each change of the rate, latest first: how many ms ago it was, tokens per interval before it     |
  *
- * The reply has one text for each key: "foreign" where the key holds something else, otherwise these fields, separated by
- * blanks: grants of each run (separated by commas), tokens that are not spent (negative when owed), wait (ms), leased
+ * The reply has one text for each key: "foreign" where the key holds something else, "no room" where it does not exist and
+ * was not created, otherwise these fields, separated by blanks: grants of each run (separated by commas), tokens that are not spent (negative when owed), wait (ms), leased
  * tokens, recall ("1" or "0").
  *
  * The value of a key is packed doubles; times are Unix ms of the server:
@@ -35,15 +29,18 @@ export const FULL_MS = 600_000;
  * | 2                   | tokens that are not spent, mark (the time up to which the bucket is filled) |
  * | 1, if leases follow | the time until which leases are recalled                                    |
  * | 4 for each lease    | agent, last turn, tokens, when they count as spent                          |
+ *
+ * A key expires when its bucket is full, as a full bucket equals none.
  */
 const TEXT = `
+${PRELUDE}
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local LONGEST = 315576000000000
 local SLACK = 1e-9
 local AGENT, TURN, TOKENS, ENDS = 1, 2, 3, 4
 local F = '(%S+)'
-local ASKED = '^' .. string.rep(F .. ' ', 7) .. '([^; ]+);([^;]*);([^;]*);(.*)$'
+local ASKED = '^' .. string.rep(F .. ' ', 8) .. '([^; ]+);([^;]*);([^;]*);(.*)$'
 local LEASE = '^' .. string.rep(F .. ' ', 6) .. F .. '$'
 
 -- The bucket at hand.
@@ -99,10 +96,21 @@ local function spend(tokens)
   available = available - math.min(tokens, math.max(0, available))
 end
 
-${READABLE}
+-- The numbers of a stored bucket, as they were packed; nil if these are no numbers of a bucket.
+local function unpacked(stored)
+  if #stored ~= 16 and (#stored < 24 or (#stored - 24) % 32 ~= 0) then return nil end
+  local numbers = { struct.unpack('<' .. string.rep('d', #stored / 8), stored) }
+  -- The position after the last one.
+  table.remove(numbers)
+  for at = 1, #numbers do
+    if not finite(numbers[at]) then return nil end
+  end
+  return numbers
+end
+
 local function answer(key, asked)
-  local idle, overdraft, back, runs, lease
-  capacity, amount, interval, continuous, delayed, idle, overdraft, back, runs, lease, history =
+  local idle, create, overdraft, back, runs, lease
+  capacity, amount, interval, continuous, delayed, idle, create, overdraft, back, runs, lease, history =
     string.match(asked, ASKED)
   capacity, amount, interval = tonumber(capacity), tonumber(amount), tonumber(interval)
   continuous, delayed = continuous == '1', delayed == '1'
@@ -112,18 +120,20 @@ local function answer(key, asked)
 
   local stored = redis.pcall('GET', key)
   if not readable(stored) then return '${FOREIGN}' end
-  if stored and #stored ~= 16 and (#stored < 24 or (#stored - 24) % 32 ~= 0) then return '${FOREIGN}' end
+  if not stored and (exhausted or create == '0') then return '${NO_ROOM}' end
+  local numbers = stored and unpacked(stored)
+  if stored and not numbers then return '${FOREIGN}' end
   if stored then
-    available, mark = struct.unpack('<dd', stored)
+    available, mark = numbers[1], numbers[2]
     -- The server's clock may have been set back, or another server with another clock may have taken over: no bucket
     -- waits for longer than its delay, and no lease is longer than the longest.
     local latest = now
     if delayed then latest = now + time_for(capacity) end
     mark = math.min(mark, latest)
-    if #stored > 16 then
-      recalled = math.min((struct.unpack('<d', stored, 17)), now + ${LONGEST_LEASE_MS})
-      for at = 25, #stored, 32 do
-        local lease = { struct.unpack('<dddd', stored, at) }
+    if #numbers > 2 then
+      recalled = math.min(numbers[3], now + ${LONGEST_LEASE_MS})
+      for at = 4, #numbers, 4 do
+        local lease = { numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3] }
         lease[ENDS] = math.min(lease[ENDS], now + ${LONGEST_LEASE_MS})
         leases[#leases + 1] = lease
       end
@@ -221,25 +231,30 @@ local function answer(key, asked)
   end
 
   local packed = struct.pack('<dd', available, mark)
-  local held = 0
+  local held, owed = 0, 0
   local list = {}
   for at = 1, #leases do
     local lease = leases[at]
     if lease[TOKENS] > 0 or lease ~= mine or wish > 0 then
       list[#list + 1] = struct.pack('<dddd', lease[AGENT], lease[TURN], lease[TOKENS], lease[ENDS])
       held = math.max(held, lease[ENDS] - now)
+      owed = owed + lease[TOKENS]
     end
   end
   if #list > 0 then packed = packed .. struct.pack('<d', recalled) .. table.concat(list) end
 
   if stored or taken > 0 or #list > 0 then
-    local life = 0
-    if amount > 0 then life = mark + time_for(capacity - available) - now + ${FULL_MS} end
-    if idle > 0 and (life <= 0 or idle < life) then life = idle end
-    if life > 0 then
-      redis.call('SET', key, packed, 'PX', string.format('%.0f', math.max(1, life, held)))
-    else
+    -- Without an end where the bucket never fills and may stay unused for any time. Leased tokens count as spent at the end of
+    -- their lease, and are filled from then on.
+    local life = math.huge
+    if amount > 0 then life = mark + time_for(capacity - available + owed) - now end
+    if idle > 0 then life = math.min(life, idle) end
+    life = math.ceil(math.max(life, 1) + held)
+    if exhausted then redis.call('DEL', key) end
+    if life == math.huge then
       redis.call('SET', key, packed)
+    else
+      redis.call('SET', key, packed, 'PX', string.format('%.0f', life))
     end
   end
   local recall = recalled > now and #list > 0
@@ -254,4 +269,12 @@ return replies
 export const BUCKET: Script = {
   text: TEXT,
   sha: createHash("sha1").update(TEXT).digest("hex"),
+  replies: (reply) => {
+    if (reply === NO_ROOM) return true;
+    const [granted = "", ...numbers] = reply.split(" ");
+    // One number and a comma for each run, of which there may be none.
+    const counts = granted.split(",");
+    const end = counts.pop();
+    return end === "" && numbers.length === 4 && [...counts, ...numbers].every(isNumber);
+  },
 };

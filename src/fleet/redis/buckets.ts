@@ -6,8 +6,8 @@ import type { BucketHome, BucketReply, BucketRequest } from "#flow/counters/buck
 import { type BucketParams, sameParams } from "#flow/counters/counter-engine.ts";
 import { RateHistory } from "../rate-history.ts";
 import type { Requests } from "../requests.ts";
-import { BUCKET, FULL_MS } from "./bucket-script.ts";
-import type { KeySpace } from "./keys.ts";
+import { BUCKET } from "./bucket-script.ts";
+import { type KeySpace, NO_ROOM } from "./keys.ts";
 
 export class RedisBuckets implements BucketHome {
   readonly #requests: Requests;
@@ -17,6 +17,8 @@ export class RedisBuckets implements BucketHome {
   #params: BucketParams | undefined;
   /** The parameters as fields of a request to the script. */
   #fields = "";
+  /** Longest time for which a bucket stays without being used, ms. */
+  #lifeMs = 0;
 
   constructor(requests: Requests, clock: Clock, keys: KeySpace) {
     this.#requests = requests;
@@ -31,7 +33,8 @@ export class RedisBuckets implements BucketHome {
     const now = this.#clock.now();
     const { capacity, amount, intervalMs, continuous, delayed, maxIdleMs } = params;
     this.#history.change(now, params);
-    this.#history.forget(now - longestLife(params));
+    this.#lifeMs = longestLife(params);
+    this.#history.forget(now - this.#lifeMs);
     const flags = `${continuous ? 1 : 0} ${delayed ? 1 : 0}`;
     this.#fields = `${capacity} ${amount} ${intervalMs} ${flags} ${maxIdleMs}`;
   }
@@ -46,14 +49,24 @@ export class RedisBuckets implements BucketHome {
     const params = this.#params;
     if (params === undefined) return false;
     const history = this.#history.pairs(now, params).join(" ");
-    const asked = this.#requests.ask(
-      BUCKET,
-      this.#keys.of(value),
-      `${this.#fields} ${textOf(request)};${history}`,
-      (reply) => answered(reply === undefined ? undefined : replyOf(reply)),
-      (reply) => late(replyOf(reply)),
-    );
-    return asked !== undefined;
+    // What has no key of its own is asked about again, together with all others that have none.
+    const ask = (key: string, create: boolean, full: boolean): boolean => {
+      const asked = this.#requests.ask(
+        BUCKET,
+        key,
+        `${this.#fields} ${create ? 1 : 0} ${textOf(request)};${history}`,
+        (reply) => {
+          if (reply === NO_ROOM && !full && ask(this.#keys.overflow, true, true)) return;
+          answered(replyOf(reply, request, full));
+        },
+        (reply) => {
+          const known = replyOf(reply, request, full);
+          if (known !== undefined) late(known);
+        },
+      );
+      return asked !== undefined;
+    };
+    return ask(this.#keys.of(value), this.#keys.mayCreate(value, now, this.#lifeMs), false);
   }
 
   close(): void {
@@ -72,21 +85,29 @@ function textOf({ runs, back, overdraft, lease }: BucketRequest): string {
   return `${text};${agent} ${turn} ${unspent} ${keep} ${wish} ${unit} ${durationMs}`;
 }
 
-/** Longest time that a bucket stays without being used, ms. */
 function longestLife({ capacity, amount, intervalMs, maxIdleMs }: BucketParams): number {
-  const filled = amount > 0 ? (capacity / amount) * intervalMs + FULL_MS : Number.POSITIVE_INFINITY;
+  // A bucket that owes tokens, or is filled with a delay, takes twice as long.
+  const filled = amount > 0 ? 2 * (capacity / amount + 1) * intervalMs : Number.POSITIVE_INFINITY;
   return maxIdleMs > 0 ? Math.min(maxIdleMs, filled) : filled;
 }
 
-/** A reply of the script. */
-function replyOf(reply: string): BucketReply {
+/** A reply of the script to this request; undefined where there is none. `full`: about the bucket of all overflow. */
+function replyOf(
+  reply: string | undefined,
+  { runs }: BucketRequest,
+  full: boolean,
+): BucketReply | undefined {
+  if (reply === undefined || reply === NO_ROOM) return undefined;
   const [granted = "", tokens = "0", wait = "0", leased = "0", recall] = reply.split(" ");
+  const counts = granted.split(",").slice(0, -1).map(Number);
+  // A server that grants more than was asked for does not count.
+  if (!runs.every(({ times }, at) => (counts[at] ?? Number.NaN) <= times)) return undefined;
   return {
-    granted: granted.split(",").slice(0, -1).map(Number),
+    granted: counts,
     tokens: Math.max(0, Number(tokens)),
     waitMs: Number(wait),
     leased: Number(leased),
     recall: recall === "1",
-    full: false,
+    full,
   };
 }

@@ -170,23 +170,27 @@ export class RedisConnection implements Channel {
     this.#log.error({}, `shared counters: a key of Redis below ${limiterOf(key)} ${what}`);
   }
 
-  /** The script is sent by its hash, and whole where the server does not know it (any more). */
   async #eval(
-    { text, sha }: Script,
+    script: Script,
     keys: readonly string[],
     asked: readonly string[],
   ): Promise<readonly string[]> {
-    const args = [...keys, ...asked];
     try {
-      return (await this.#client.evalsha(sha, keys.length, ...args)) as readonly string[];
-    } catch (thrown) {
-      if (!textOf(thrown).includes("NOSCRIPT")) throw this.#explainedError(thrown);
-    }
-    try {
-      return (await this.#client.eval(text, keys.length, ...args)) as readonly string[];
+      return repliesOf(script, keys.length, await this.#run(script, keys, asked));
     } catch (thrown) {
       throw this.#explainedError(thrown);
     }
+  }
+
+  /** The script is sent by its hash, and whole where the server does not know it (any more). */
+  async #run({ text, sha }: Script, keys: readonly string[], asked: readonly string[]) {
+    const args = [...keys, ...asked];
+    try {
+      return await this.#client.evalsha(sha, keys.length, ...args);
+    } catch (thrown) {
+      if (!textOf(thrown).includes("NOSCRIPT")) throw thrown;
+    }
+    return this.#client.eval(text, keys.length, ...args);
   }
 
   #explainedError(thrown: unknown): Error {
@@ -208,7 +212,12 @@ export class RedisConnection implements Channel {
       this.reset();
       throw new Error(this.#wrongDatabase);
     }
-    await this.#client.eval(PROBE, 1, probeKey(this.#settings.namespace, key));
+    try {
+      await this.#client.eval(PROBE, 1, probeKey(this.#settings.namespace, key));
+    } catch (thrown) {
+      // A server without memory for further keys goes on with those that it has.
+      if (!textOf(thrown).includes("OOM")) throw thrown;
+    }
   }
 
   reset(): void {
@@ -221,6 +230,24 @@ export class RedisConnection implements Channel {
     this.#client.disconnect();
     this.#files?.close();
   }
+}
+
+/** Throws if something that is no Redis, or a Redis that is not whole, sent another reply than the script's. */
+function repliesOf({ replies }: Script, count: number, received: unknown): readonly string[] {
+  const wanted = `wanted ${count} replies of a script of Sluice`;
+  if (!Array.isArray(received) || received.length !== count)
+    throw new Error(`${wanted}, got ${shapeOf(received)}`);
+  for (const reply of received) {
+    if (typeof reply !== "string" || (reply !== FOREIGN && !replies(reply)))
+      throw new Error(`${wanted}, got ${shapeOf(reply)} among them`);
+  }
+  return received;
+}
+
+/** Says of a reply what it is, without its content, which may be private. */
+function shapeOf(received: unknown): string {
+  if (Array.isArray(received)) return `${received.length} of them`;
+  return typeof received === "string" ? `a text of ${received.length} characters` : typeof received;
 }
 
 /** Makes further connections use these options. */

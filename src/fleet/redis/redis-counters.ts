@@ -2,7 +2,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
-import type { SharedCounters } from "#flow/counters/shared-counters.ts";
+import type { CounterName, SharedCounters } from "#flow/counters/shared-counters.ts";
 import type { CountersSettings, OpenedEngine, SharedCountersOptions } from "../engine.ts";
 import { COUNTER_SERVICES } from "../group-engines.ts";
 import { LeaseAgent } from "../leases/lease-agent.ts";
@@ -21,6 +21,8 @@ interface RedisCountersOptions {
   readonly group: string;
   readonly clock: Clock;
   readonly log: Log;
+  /** Most keys of one limiter that this agent creates. */
+  readonly maxKeys: number;
   readonly leases: LeaseAgent;
   readonly changed: (reason: string | undefined) => void;
   /** Called when Redis is away for another reason than before. */
@@ -38,7 +40,7 @@ export interface RedisCounters extends SharedCounters {
 /** Opens Redis as one of the engines, and logs each transition. */
 export async function openRedis(
   { lease, redis: settings }: CountersSettings,
-  { group, clock, log, members }: SharedCountersOptions,
+  { group, clock, log, members, context: { maxKeys } }: SharedCountersOptions,
   report: (reason: string | undefined) => void,
 ): Promise<OpenedEngine> {
   let loggedMisconfiguration = false;
@@ -65,6 +67,7 @@ export async function openRedis(
     group,
     clock,
     log,
+    maxKeys,
     leases,
     changed,
     reasonChanged,
@@ -88,7 +91,7 @@ export async function openRedis(
  * Fault FAILED_PRECONDITION when it refuses the settings.
  */
 async function openRedisCounters(options: RedisCountersOptions): Promise<RedisCounters> {
-  const { settings, group, clock, log, leases, changed, reasonChanged } = options;
+  const { settings, group, clock, log, maxKeys, leases, changed, reasonChanged } = options;
   const connection = new RedisConnection({
     settings,
     clock,
@@ -115,6 +118,8 @@ async function openRedisCounters(options: RedisCountersOptions): Promise<RedisCo
     requests.close();
     throw thrown;
   }
+  const keysOf = (name: CounterName) =>
+    new KeySpace(namespace, group, name, { maxKeys, chance: Math.random });
   return {
     counts: requests.counts,
     slotEnds: ends.counts,
@@ -122,11 +127,10 @@ async function openRedisCounters(options: RedisCountersOptions): Promise<RedisCo
       return requests.reason;
     },
     buckets(name) {
-      const keys = new KeySpace(namespace, group, name);
-      return new SharedBuckets(leases, new RedisBuckets(requests, clock, keys));
+      return new SharedBuckets(leases, new RedisBuckets(requests, clock, keysOf(name)));
     },
     fixedLimits: "redis",
-    slots: (name) => new RedisSlots(requests, ends, new KeySpace(namespace, group, name)),
+    slots: (name) => new RedisSlots(requests, clock, ends, keysOf(name)),
     close: () => requests.close(),
   };
 }

@@ -4,24 +4,27 @@
 import { createHash } from "node:crypto";
 import { SLACK } from "#flow/counters/counter-engine.ts";
 import type { Script } from "../requests.ts";
-import { FOREIGN, READABLE } from "./keys.ts";
+import { FOREIGN, isNumber, NO_ROOM, PRELUDE } from "./keys.ts";
 
 /**
  * KEYS are the slots of one label value each; one may be there several times. ARGV has for each of them one text, its
- * fields separated by blanks. The reply has one text for each key: "foreign" where the key holds something else, otherwise:
+ * fields separated by blanks. The reply has one text for each key: "foreign" where the key holds something else, "no room" where
+ * it does not exist and was not created, otherwise:
  *
  * | Text                                                     | Reply                                                      |
  * |----------------------------------------------------------|------------------------------------------------------------|
- * | `take`, id, life, tokens, max, most slots                | result, tokens that were in flight before                  |
+ * | `take`, id, life, tokens, max, most slots, create        | result, tokens that were in flight before                  |
  * | `end`, id, life                                          | "1": ended, "0": unknown or expired                        |
  *
- * `life`: ms after which a slot expires. `tokens`: those that the flow wants. `max`: the most tokens in flight.
+ * `life`: ms after which a slot expires. `tokens`: those that the flow wants. `max`: the most tokens in flight. `create`: "1" if
+ * the key may be created.
  * Result: "1": granted, "0": refused, "2": refused because there are too many slots.
  *
  * The slots are one sorted set. The score of an id is the start of its slot, in Unix ms of the server. All other scores are
  * 0 or negative: `sum` is minus the tokens in flight; `w<id>` is minus the slot's tokens, stored only when that is not 1.
  */
 const TEXT = `
+${PRELUDE}
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 
@@ -48,7 +51,6 @@ local function store()
   end
 end
 
-${READABLE}
 local function answer(asked)
   local field = string.gmatch(asked, '%S+')
   local function number() return tonumber(field()) end
@@ -56,6 +58,8 @@ local function answer(asked)
   slots = redis.pcall('ZCOUNT', key, '(0', '+inf')
   if not readable(slots) then return '${FOREIGN}' end
   sum = -score('sum')
+  -- Every set that was stored has a sum.
+  if not finite(sum) or sum < 0 or (slots > 0 and not redis.call('ZSCORE', key, 'sum')) then return '${FOREIGN}' end
 
   if what == 'end' then
     local start = score(id)
@@ -65,6 +69,10 @@ local function answer(asked)
     return start + life > now and '1' or '0'
   end
 
+  local want, max, most, create = number(), number(), number(), field()
+  if slots == 0 and (exhausted or create == '0') then return '${NO_ROOM}' end
+  -- What exists may grow by this slot.
+  if exhausted then redis.call('ZREM', key, '') end
   -- The server's clock may have been set back, or another server with another clock may have taken over.
   for _, slot in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. text(now), '+inf')) do
     redis.call('ZADD', key, text(now), slot)
@@ -80,7 +88,6 @@ local function answer(asked)
   -- Sums of fractions are not exact.
   if slots == 0 then sum = 0 end
 
-  local want, max, most = number(), number(), number()
   local current = sum
   local answer = 0
   if max > 0 and (sum <= ${SLACK} or sum + want <= max + ${SLACK}) then
@@ -107,4 +114,5 @@ return replies
 export const SLOTS: Script = {
   text: TEXT,
   sha: createHash("sha1").update(TEXT).digest("hex"),
+  replies: (reply) => reply === NO_ROOM || reply.split(" ").every(isNumber),
 };

@@ -2,16 +2,18 @@
 // `batches.ts`.
 
 import { randomUUID } from "node:crypto";
+import type { Clock } from "#base/clock.ts";
 import { type EngineAnswer, type SlotParams, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import type { SharedEngine } from "#flow/counters/shared-counters.ts";
 import { Pending } from "#flow/flow.ts";
 import { IGNORED, type Request, type Requests } from "../requests.ts";
 import { type AskEnd, isSlotId, mostSlots, type SlotEnds } from "../slot-ends.ts";
-import type { KeySpace } from "./keys.ts";
+import { type KeySpace, NO_ROOM } from "./keys.ts";
 import { SLOTS } from "./slot-script.ts";
 
 export class RedisSlots implements SharedEngine<SlotParams> {
   readonly #requests: Requests;
+  readonly #clock: Clock;
   readonly #ends: SlotEnds;
   readonly #keys: KeySpace;
   #params: SlotParams | undefined;
@@ -19,8 +21,9 @@ export class RedisSlots implements SharedEngine<SlotParams> {
   #life = "";
   #limits = "";
 
-  constructor(requests: Requests, ends: SlotEnds, keys: KeySpace) {
+  constructor(requests: Requests, clock: Clock, ends: SlotEnds, keys: KeySpace) {
     this.#requests = requests;
+    this.#clock = clock;
     this.#ends = ends;
     this.#keys = keys;
   }
@@ -52,7 +55,8 @@ export class RedisSlots implements SharedEngine<SlotParams> {
       if (reply === undefined) this.#ends.end(key, id, params, true);
       pending.settle(reply === undefined ? UNDECIDED : answerOf(reply, id, params));
     };
-    const asked = `take ${id} ${this.#life} ${want} ${this.#limits}`;
+    const create = this.#keys.mayCreate(value, this.#clock.now(), params.maxInflightMs) ? 1 : 0;
+    const asked = `take ${id} ${this.#life} ${want} ${this.#limits} ${create}`;
     request = this.#requests.ask(SLOTS, key, asked, answered, IGNORED);
     return request === undefined ? UNDECIDED : pending;
   }
@@ -83,7 +87,7 @@ export function askEnd(requests: Requests): AskEnd {
 
 /** A reply of the script to a take. */
 function answerOf(reply: string, id: string, { max }: SlotParams): EngineAnswer {
-  const [state, sum] = reply.split(" ");
+  const [state, sum = "0"] = reply === NO_ROOM ? ["2"] : reply.split(" ");
   const current = Number(sum);
   return {
     outcome: state === "1" ? "granted" : "refused",

@@ -19,6 +19,8 @@ export type Mode = "exact" | "leased" | "lazy";
 
 /** The home that agents ask. */
 export interface Home {
+  /** Forgets buckets that are full by the numbers of then, whatever the numbers are later. */
+  readonly forgetsFull?: boolean;
   readonly ask: (
     value: string | undefined,
     request: Parameters<Answer>[1],
@@ -75,6 +77,8 @@ class Schedule {
   #started = 0;
   /** The largest capacity. */
   #most = 0;
+  /** Tokens that a home which forgets full buckets may admit because the numbers have changed. */
+  #forgiven = 0;
   #asked = 0;
   #local = 0;
 
@@ -289,6 +293,7 @@ class Schedule {
       capacity: world.pick(this.#cuts ? capacities : capacities.filter((next) => next >= capacity)),
       amount: steady ? this.#params.amount : world.pick([0, 1, 20, 300]),
     };
+    if (this.#home.forgetsFull) this.#forgiven += Math.max(capacity, this.#params.capacity);
     this.#home.adopt(this.#params, world.now);
     await use();
     for (const { buckets } of this.#agents) buckets.adopt(this.#params);
@@ -305,11 +310,9 @@ class Schedule {
 
   /** With lazy synchronisation, each agent may have admitted one capacity that was not counted when it should. */
   #credit(): void {
-    if (this.#mode !== "lazy") return;
     this.#most = Math.max(this.#most, this.#params.capacity);
-    for (const admissions of this.#admissions.values()) {
-      admissions.credit(this.#started * this.#most);
-    }
+    const late = this.#mode === "lazy" ? this.#started * this.#most : 0;
+    for (const admissions of this.#admissions.values()) admissions.credit(late + this.#forgiven);
   }
 
   #broken(): string {

@@ -7,26 +7,12 @@ import { setImmediate as turn } from "node:timers/promises";
 import { Batches } from "#fleet/redis/batches.ts";
 import { BUCKET } from "#fleet/redis/bucket-script.ts";
 import { RedisConnection } from "#fleet/redis/connection.ts";
-import type { RedisSettings } from "#fleet/redis/settings.ts";
 import { SLOTS } from "#fleet/redis/slot-script.ts";
 import type { ReplyReceiver, Script } from "#fleet/requests.ts";
 import { realClock } from "#host/life/clock.ts";
 import { startRedis } from "../../kit/servers/redis.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
-
-const settingsOf = (url: string): RedisSettings => ({
-  url,
-  username: "",
-  password: "",
-  cluster: false,
-  nodes: [],
-  namespace: "sluice",
-  sentinel: { master: "", addresses: [], username: "", password: "" },
-  tls: { ca_file: "", cert_file: "", key_file: "", insecure_skip_verify: false },
-  timeout: 5_000,
-  probe_interval: 1_000,
-  max_pending: 1_000,
-});
+import { settingsOf } from "./settings.ts";
 
 interface Sent extends PromiseWithResolvers<readonly string[]> {
   readonly script: Script;
@@ -134,7 +120,7 @@ async function connected(t: TestContext) {
       connection.run(script, key, asked, { replied, undecided, failed });
     });
   const take = (key: string, want: number) =>
-    ask(BUCKET, `sluice:{${key}}`, `10 0 1000 1 0 0 refuse 0;${want} 1;;`);
+    ask(BUCKET, `sluice:{${key}}`, `10 0 1000 1 0 0 1 refuse 0;${want} 1;;`);
   const granted = async (replies: readonly Promise<string>[]) =>
     (await Promise.all(replies)).map((reply) => reply.split(" ").slice(0, 2).join(" "));
   return { redis, ask, take, granted, lines: () => log.lines.map(({ message }) => message) };
@@ -148,8 +134,8 @@ test("Redis counts requests that travel together one after the other, in one cal
   assert.deepEqual(await granted([take("a", 6), take("a", 6), take("b", 5), take("a", 4)]), all);
   assert.deepEqual(
     await Promise.all([
-      slot("take x 60000 1 1 9"),
-      slot("take y 60000 1 1 9"),
+      slot("take x 60000 1 1 9 1"),
+      slot("take y 60000 1 1 9 1"),
       slot("end x 60000"),
     ]),
     ["1 0", "0 1", "1"],
@@ -164,7 +150,7 @@ test("a key that holds something else fails alone, and is reported without its l
   const { redis, ask, take, granted, lines } = await connected(t);
   for (const key of ["sluice:{g/p/list/ann}", "sluice:{s}"]) await redis.command("LPUSH", key, "1");
   await redis.command("SET", "sluice:{g/p/text/ann}", "seventeen letters");
-  const slot = (key: string) => ask(SLOTS, `sluice:{${key}}`, "take x 60000 1 1 9");
+  const slot = (key: string) => ask(SLOTS, `sluice:{${key}}`, "take x 60000 1 1 9 1");
   for (let times = 0; times < 2; times++) {
     const buckets = [take("a", 1), take("g/p/list/ann", 1), take("g/p/text/ann", 1), take("b", 1)];
     const slots = [slot("s"), slot(`free-${times}`)];

@@ -25,6 +25,7 @@ test("no schedule over Redis admits more than its bound, and none loses a token 
       redis.now = start + now;
     };
     return {
+      forgetsFull: true,
       async ask(value, request, params, now) {
         await cleared;
         at(now);

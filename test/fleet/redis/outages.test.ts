@@ -116,13 +116,18 @@ test("Redis is killed, frozen and out of memory, and its scripts are flushed", a
 
   await t.test("killed", () => survives(own, "kill", redis.kill, redis.restart));
   await t.test("frozen", () => survives(own, "freeze", redis.freeze, async () => redis.thaw()));
-  await t.test("out of memory", () =>
-    survives(
-      own,
-      "memory",
-      () => redis.command("CONFIG", "SET", "maxmemory", "1"),
-      () => redis.command("CONFIG", "SET", "maxmemory", "0"),
-    ),
+  await t.test(
+    "out of memory: keys that exist are counted as before, and no outage begins",
+    async () => {
+      const before = await transitions(own);
+      assert.equal(await passes(own.address, "closed", { user: "known" }), true);
+      await redis.command("CONFIG", "SET", "maxmemory", "1");
+      assert.equal(await admitted(own, "closed", "known"), CAPACITY - 1);
+      for (const mode of MODES) assert.equal(await admitted(own, mode, "new"), ALONE[mode], mode);
+      await redis.command("CONFIG", "SET", "maxmemory", "0");
+      for (const mode of MODES) assert.equal(await admitted(own, mode, "later"), CAPACITY, mode);
+      assert.deepEqual(await transitions(own), before);
+    },
   );
   await t.test("scripts flushed: nobody notices", async () => {
     const before = await transitions(own);

@@ -4,6 +4,7 @@
 import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Redis } from "ioredis";
+import { seededChance } from "#base/chance.ts";
 import { Debts } from "#fleet/leases/debts.ts";
 import { LeaseAgent } from "#fleet/leases/lease-agent.ts";
 import { LeasedBuckets } from "#fleet/leases/leased-buckets.ts";
@@ -18,6 +19,10 @@ import type { SlotBench } from "../../flow/counters/slot-suite.ts";
 import type { BucketBench } from "../../flow/counters/suite.ts";
 import { type FakeClock, fakeClock } from "../../kit/clock.ts";
 
+/** The two ways in which a script stores a bucket: with the time until it expires, and without. */
+const SET = /redis\.call\('SET', key, packed(?:, 'PX', (.*))?\)$/gm;
+const STORE = "redis.call('SET', key, packed)";
+const ROOM = { maxKeys: 100_000, chance: seededChance(1) };
 const START_MS = 1_700_000_000_000;
 
 /** Time, and when each key expires. Several agents may share it. */
@@ -25,6 +30,8 @@ export class VirtualRedis implements Channel {
   readonly #client: Redis;
   readonly #expiry = new Map<string, number>();
   now = START_MS;
+  /** Keys do not expire, so that what is stored can be compared with counts in process, which keep full buckets. */
+  keepsAll = false;
   /** Fate of the next call: the connection is lost before or after the server runs it. */
   lost: "call" | "reply" | undefined;
   /** Replies wait for it. */
@@ -74,11 +81,13 @@ export class VirtualRedis implements Channel {
 
   async #run({ text }: { readonly text: string }, key: string, asked: string) {
     const { now } = this;
-    if ((this.#expiry.get(key) ?? Number.POSITIVE_INFINITY) <= now) await this.#client.del(key);
+    const expired = (this.#expiry.get(key) ?? Number.POSITIVE_INFINITY) <= now;
+    if (expired && !this.keepsAll) await this.#client.del(key);
     const time = `{ '${Math.floor(now / 1000)}', '${(now % 1000) * 1000}' }`;
     const inTime = text
       .replaceAll("redis.call('TIME')", time)
-      .replaceAll("redis.call('PEXPIRE', key,", "redis.call('SET', 'life',");
+      .replaceAll("redis.call('PEXPIRE', key,", "redis.call('SET', 'life',")
+      .replace(SET, (_set, life = "'Infinity'") => `${STORE} redis.call('SET', 'life', ${life})`);
     const answers = await this.#client
       .multi()
       .eval(inTime, 1, key, asked)
@@ -91,7 +100,6 @@ export class VirtualRedis implements Channel {
     });
     if (left === -2) this.#expiry.delete(key);
     else if (life !== null) this.#expiry.set(key, now + Number(life));
-    else if (left !== -1) this.#expiry.set(key, now + Number(left));
     return String(Array.isArray(reply) ? reply[0] : undefined);
   }
 
@@ -139,7 +147,7 @@ export function homeOf(redis: VirtualRedis) {
       throw new Error(reason);
     },
   });
-  const keys = new KeySpace("test", "default", { policyName: "policy", name: "limiter" });
+  const keys = new KeySpace("test", "default", { policyName: "policy", name: "limiter" }, ROOM);
   return {
     clock,
     home: new RedisBuckets(requests, clock, keys),
@@ -201,8 +209,8 @@ export class SlotAgent implements SlotBench {
       },
     });
     this.ends = new SlotEnds(askEnd(this.requests), { clock, most: 100 });
-    const keys = new KeySpace("test", "default", { policyName: "policy", name: "slots" });
-    this.slots = new RedisSlots(this.requests, this.ends, keys);
+    const keys = new KeySpace("test", "default", { policyName: "policy", name: "slots" }, ROOM);
+    this.slots = new RedisSlots(this.requests, this.clock, this.ends, keys);
   }
 
   async take(value: string | undefined, want: number, params: SlotParams): Promise<EngineAnswer> {
