@@ -9,8 +9,8 @@ export interface Script {
   readonly text: string;
   /** SHA-1 of the text, in hexadecimal digits. */
   readonly sha: string;
-  /** Whether a text is a reply of this script. */
-  readonly replies: (text: string) => boolean;
+  /** Returns true if a text has the form of this script's replies. */
+  readonly isReply: (text: string) => boolean;
 }
 
 /** Learns how one request ended: exactly one of these methods is called, once. */

@@ -7,7 +7,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { type Channel, Requests } from "#fleet/requests.ts";
 import { fakeClock } from "../kit/clock.ts";
 
-const SCRIPT = { text: "", sha: "", replies: () => true };
+const SCRIPT = { text: "", sha: "", isReply: () => true };
 /** In place of a reply. */
 const UNDECIDED = "undecided";
 

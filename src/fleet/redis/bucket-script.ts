@@ -19,8 +19,8 @@ import { FOREIGN, isNumber, NO_ROOM, PRELUDE } from "./keys.ts";
  * | history | for each change of the rate, latest first: how many ms ago it was, tokens per interval before it     |
  *
  * The reply has one text for each key: "foreign" where the key holds something else, "no room" where it does not exist and
- * was not created, otherwise these fields, separated by blanks: grants of each run (separated by commas), tokens that are not spent (negative when owed), wait (ms), leased
- * tokens, recall ("1" or "0").
+ * was not created, otherwise these fields, separated by blanks: grants of each run (each followed by a comma), tokens that
+ * are not spent (negative when owed), wait (ms), leased tokens, recall ("1" or "0").
  *
  * The value of a key is packed doubles; times are Unix ms of the server:
  *
@@ -269,7 +269,7 @@ return replies
 export const BUCKET: Script = {
   text: TEXT,
   sha: createHash("sha1").update(TEXT).digest("hex"),
-  replies: (reply) => {
+  isReply: (reply) => {
     if (reply === NO_ROOM) return true;
     const [granted = "", ...numbers] = reply.split(" ");
     // One number and a comma for each run, of which there may be none.

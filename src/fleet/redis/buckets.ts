@@ -17,8 +17,9 @@ export class RedisBuckets implements BucketHome {
   #params: BucketParams | undefined;
   /** The parameters as fields of a request to the script. */
   #fields = "";
-  /** Longest time for which a bucket stays without being used, ms. */
+  /** Longest time for which a bucket stays without being used, by the numbers of now and by all so far, ms. */
   #lifeMs = 0;
+  #longestLifeMs = 0;
 
   constructor(requests: Requests, clock: Clock, keys: KeySpace) {
     this.#requests = requests;
@@ -34,7 +35,8 @@ export class RedisBuckets implements BucketHome {
     const { capacity, amount, intervalMs, continuous, delayed, maxIdleMs } = params;
     this.#history.change(now, params);
     this.#lifeMs = longestLife(params);
-    this.#history.forget(now - this.#lifeMs);
+    this.#longestLifeMs = Math.max(this.#longestLifeMs, this.#lifeMs);
+    this.#history.forget(now - this.#longestLifeMs);
     const flags = `${continuous ? 1 : 0} ${delayed ? 1 : 0}`;
     this.#fields = `${capacity} ${amount} ${intervalMs} ${flags} ${maxIdleMs}`;
   }
@@ -49,7 +51,7 @@ export class RedisBuckets implements BucketHome {
     const params = this.#params;
     if (params === undefined) return false;
     const history = this.#history.pairs(now, params).join(" ");
-    // What has no key of its own is asked about again, together with all others that have none.
+    // A request whose key may not be created is sent a second time, about the bucket that all such keys share.
     const ask = (key: string, create: boolean, full: boolean): boolean => {
       const asked = this.#requests.ask(
         BUCKET,
@@ -85,6 +87,7 @@ function textOf({ runs, back, overdraft, lease }: BucketRequest): string {
   return `${text};${agent} ${turn} ${unspent} ${keep} ${wish} ${unit} ${durationMs}`;
 }
 
+/** Longest time that a bucket stays without being used, ms. */
 function longestLife({ capacity, amount, intervalMs, maxIdleMs }: BucketParams): number {
   // A bucket that owes tokens, or is filled with a delay, takes twice as long.
   const filled = amount > 0 ? 2 * (capacity / amount + 1) * intervalMs : Number.POSITIVE_INFINITY;

@@ -233,12 +233,12 @@ export class RedisConnection implements Channel {
 }
 
 /** Throws if something that is no Redis, or a Redis that is not whole, sent another reply than the script's. */
-function repliesOf({ replies }: Script, count: number, received: unknown): readonly string[] {
+function repliesOf({ isReply }: Script, count: number, received: unknown): readonly string[] {
   const wanted = `wanted ${count} replies of a script of Sluice`;
   if (!Array.isArray(received) || received.length !== count)
     throw new Error(`${wanted}, got ${shapeOf(received)}`);
   for (const reply of received) {
-    if (typeof reply !== "string" || (reply !== FOREIGN && !replies(reply)))
+    if (typeof reply !== "string" || (reply !== FOREIGN && !isReply(reply)))
       throw new Error(`${wanted}, got ${shapeOf(reply)} among them`);
   }
   return received;

@@ -1,5 +1,6 @@
-// Names of keys in Redis: `<namespace>:{<group>/<policy>/<limiter>/<label value>}`. The braces are the hash tag of Redis
-// Cluster: all that belongs to one count lies on one server.
+// Keys in Redis, `<namespace>:{<group>/<policy>/<limiter>/<label value>}`: their names, how many of them an agent creates, and
+// what both scripts say about them. The braces are the hash tag of Redis Cluster: all that belongs to one count lies on one
+// server.
 
 import { createHash } from "node:crypto";
 import type { Chance } from "#base/chance.ts";
@@ -42,8 +43,8 @@ export class KeySpace {
   }
 
   /**
-   * Whether a request about this value may create its key; then it counts as existing for `lifeMs` from `now` on, the longest
-   * time until it expires.
+   * Returns true if a request about this value may create its key. The key then counts as one that exists for `lifeMs` from
+   * `now` on, the longest time until it expires.
    */
   mayCreate(value: string | undefined, now: number, lifeMs: number): boolean {
     return value === undefined || this.#created.add(value, now, now + lifeMs);
@@ -80,7 +81,7 @@ function escaped(value: string): string {
 
 /** The reply of a script about a key that holds no counter, because another program wrote it. Other keys are counted. */
 export const FOREIGN = "foreign";
-/** The reply of a script about a key that does not exist, and must not or cannot be created. */
+/** The reply of a script about a key that does not exist and was not created. */
 export const NO_ROOM = "no room";
 
 /**
@@ -111,7 +112,7 @@ else
 end
 `;
 
-/** Whether a part of a reply is a finite number. */
+/** Returns true if a part of a reply is a finite number. */
 export function isNumber(text: string): boolean {
   return text !== "" && Number.isFinite(Number(text));
 }

@@ -111,8 +111,14 @@ end
 return replies
 `;
 
+const RESULTS: readonly string[] = Object.freeze(["0", "1", "2"]);
+
 export const SLOTS: Script = {
   text: TEXT,
   sha: createHash("sha1").update(TEXT).digest("hex"),
-  replies: (reply) => reply === NO_ROOM || reply.split(" ").every(isNumber),
+  isReply: (reply) => {
+    if (reply === NO_ROOM) return true;
+    const [result = "", current = "0", ...more] = reply.split(" ");
+    return RESULTS.includes(result) && isNumber(current) && more.length === 0;
+  },
 };

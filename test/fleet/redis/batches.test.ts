@@ -150,14 +150,15 @@ test("a key that holds something else fails alone, and is reported without its l
   const { redis, ask, take, granted, lines } = await connected(t);
   for (const key of ["sluice:{g/p/list/ann}", "sluice:{s}"]) await redis.command("LPUSH", key, "1");
   await redis.command("SET", "sluice:{g/p/text/ann}", "seventeen letters");
+  await redis.command("ZADD", "sluice:{z}", 5, "a score of another program");
   const slot = (key: string) => ask(SLOTS, `sluice:{${key}}`, "take x 60000 1 1 9 1");
   for (let times = 0; times < 2; times++) {
     const buckets = [take("a", 1), take("g/p/list/ann", 1), take("g/p/text/ann", 1), take("b", 1)];
-    const slots = [slot("s"), slot(`free-${times}`)];
+    const slots = [slot("s"), slot("z"), slot(`free-${times}`)];
     const left = 9 - times;
     assert.deepEqual(
       [...(await granted(buckets)), ...(await granted(slots))],
-      [`1, ${left}`, "undecided", "undecided", `1, ${left}`, "undecided", "1 0"],
+      [`1, ${left}`, "undecided", "undecided", `1, ${left}`, "undecided", "undecided", "1 0"],
     );
   }
   assert.equal(lines().length, 1, "once in a while, not for each flow");

@@ -64,6 +64,21 @@ test("a bucket is kept until it is full, and no longer than it may be unused", a
   }
 });
 
+test("leased tokens count as spent at the end of their lease, so a bucket is kept until they are filled again", async () => {
+  await redis.clear();
+  redis.keepsAll = false;
+  const { home, clock } = homeOf(redis);
+  home.adopt({ ...TEN_PER_SECOND, amount: 0.1 });
+  const lease = { agent: 1, turn: 1, unspent: 0, keep: 0, wish: 10, unit: 1, durationMs: 500 };
+  const request = { runs: [], back: 0, overdraft: "refuse", lease } as const;
+  const reply = await new Promise<BucketReply | undefined>((resolve) => {
+    home.ask("a", request, clock.now(), resolve, () => undefined);
+  });
+  const leased = reply?.leased ?? 0;
+  assert.ok(leased > 0, "some are leased");
+  assert.deepEqual(redis.lives, [500 + leased * 10_000]);
+});
+
 const PARAMS = fc.record({
   capacity: fc.constantFrom(0, 1, 2.5, 10, 1_000),
   amount: fc.constantFrom(0, 0.5, 1, 10, 333),

@@ -121,7 +121,7 @@ test("whatever a server replies, a request about a bucket or a slot gets a reply
       if (reply === undefined) answers.none++;
       else {
         answers.some++;
-        assert.ok(which.replies(reply), reply);
+        assert.ok(which.isReply(reply), reply);
         for (const number of reply.match(/-?[\w.]+/g) ?? [])
           assert.ok(Number.isFinite(Number(number)));
       }

@@ -318,3 +318,19 @@ test("random schedules with crashes and lost calls: never above the limit, and n
     { numRuns: 200 },
   );
 });
+
+test("an agent creates so many keys at one time and no more; those that exist have room", async () => {
+  await redis.clear();
+  const params = { max: 2, maxInflightMs: 1_000 };
+  const [one, other] = [new SlotAgent(redis, undefined, 2), new SlotAgent(redis)];
+  const taken = async (agent: SlotAgent, value: string) => {
+    const { outcome, full } = await agent.take(value, 1, params);
+    return full ? `${outcome}, full` : outcome;
+  };
+  assert.equal(await taken(other, "there"), "granted");
+  assert.equal(await taken(one, "a"), "granted");
+  assert.equal(await taken(one, "b"), "granted");
+  assert.equal(await taken(one, "c"), "refused, full");
+  assert.equal(await taken(one, "there"), "granted", "the other agent created it");
+  assert.equal(await taken(one, "a"), "granted");
+});

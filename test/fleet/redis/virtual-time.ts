@@ -196,7 +196,7 @@ export class SlotAgent implements SlotBench {
   readonly slots: RedisSlots;
   readonly #redis: VirtualRedis;
 
-  constructor(redis: VirtualRedis, clock = fakeClock()) {
+  constructor(redis: VirtualRedis, clock = fakeClock(), maxKeys = ROOM.maxKeys) {
     this.#redis = redis;
     this.clock = clock;
     this.requests = new Requests(redis, {
@@ -209,7 +209,12 @@ export class SlotAgent implements SlotBench {
       },
     });
     this.ends = new SlotEnds(askEnd(this.requests), { clock, most: 100 });
-    const keys = new KeySpace("test", "default", { policyName: "policy", name: "slots" }, ROOM);
+    const keys = new KeySpace(
+      "test",
+      "default",
+      { policyName: "policy", name: "slots" },
+      { ...ROOM, maxKeys },
+    );
     this.slots = new RedisSlots(this.requests, this.clock, this.ends, keys);
   }
 
