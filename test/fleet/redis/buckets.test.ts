@@ -132,7 +132,27 @@ test("random schedules get the same answers as in process", async () => {
         }
       },
     ),
-    { numRuns: 300 },
+    {
+      numRuns: 300,
+      // The first rate still counts after numbers by which a bucket is soon full.
+      examples: [
+        [
+          { capacity: 10, amount: 0, intervalMs: 100 },
+          false,
+          false,
+          [
+            { take: 2 },
+            { advance: 1_000 },
+            { adopt: { capacity: 0, amount: 0.5, intervalMs: 100 } },
+            { advance: 61_000 },
+            { adopt: { capacity: 1_000, amount: 333, intervalMs: 100 } },
+            { back: 0.5 },
+            { advance: 1 },
+            { take: 0 },
+          ],
+        ],
+      ],
+    },
   );
 });
 
