@@ -17,7 +17,7 @@ export const ANOMALIES = [
   "late", // the caller's budget ended first
   "abandoned", // the caller left while its check waited: no decision was made
   "undelivered", // the reply to an accepted flow did not reach its caller: the slots it held were released
-  "keys_overflow", // a limiter is full: the key shares the overflow bucket
+  "keys_overflow", // a limiter is full: a bucket was forgotten before it was full, or a flow was not counted by its key alone
   "reservations_full", // a policy has too many flows to settle: this one costs what it took
   "queue_full", // a queue had no room for a flow, which was refused at once
 ] as const;

@@ -137,7 +137,12 @@ const OBSERVED: readonly Observation[] = [
     "agent/control-point",
     "a check over ext_authz without a",
   ),
-  row("flow_control", "max_keys", "flow/counters/local/key-table", "full: a spent key is evicted"),
+  row(
+    "flow_control",
+    "max_keys",
+    "flow/counters/local/keys/key-table",
+    "full: a spent key is evicted",
+  ),
   row("flow_control.overload", "enabled", "standalone/overload", "flow_control.overload.enabled s"),
   row("flow_control.overload", "max_delay", "flow/overload/guard", "max_delay: waits that are"),
   row("flow_control.overload", "max_in_progress", "flow/overload/shed", "no more than the limit"),

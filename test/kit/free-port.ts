@@ -11,16 +11,17 @@ import { createServer } from "node:net";
 const FIRST = 10_000;
 const COUNT = 10_000;
 
-/** Ports that this process has given away. */
+/** Ports that this process has given away, or found in use. */
 const given = new Set<number>();
 
 /** A port of 127.0.0.1 that is free. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = FIRST + randomInt(COUNT);
-    if (given.has(port) || !(await isFree(port))) continue;
+    if (given.has(port)) continue;
+    // At once, so that a call that runs beside this one tries others.
     given.add(port);
-    return port;
+    if (await isFree(port)) return port;
   }
 }
 

@@ -159,7 +159,7 @@ export const flowControlConfig = table("FlowControlConfig", "Flow control.", {
   max_keys: number(
     "uint64",
     1_000_000,
-    "Maximum number of keys that a limiter counts apart; limiters with equal selectors and key label share it. `on_failure` decides about further keys; by default they share one bucket.",
+    "Maximum number of keys that a limiter counts apart; limiters with equal selectors and key label share it. For a further key, a rate limiter forgets the one that has used the least of its limit. `docs/counters.md` says what other limiters do.",
     { min: 1_024, own: true },
   ),
   overload: object(overloadConfig),

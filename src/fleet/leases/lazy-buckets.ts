@@ -146,7 +146,6 @@ export class LazyBuckets {
     answer.current = Math.max(0, (this.#params?.capacity ?? 0) - left);
     answer.waitMs = waitMs;
     answer.id = "";
-    answer.full = false;
     return answer;
   }
 }

@@ -186,7 +186,7 @@ export class LeasedBuckets {
   #seen(key: SharedKey, reply: BucketReply | undefined, reported: number): EngineAnswer {
     if (reply !== undefined) {
       const left = reply.tokens - (key.everSpent - reported);
-      return { ...this.#local("granted", left, 0), full: reply.full };
+      return { ...this.#local("granted", left, 0) };
     }
     if (!key.spend(0, this.#agent.clock.now())) return UNDECIDED;
     return { ...this.#local("granted", key.tokens, 0) };
@@ -246,7 +246,7 @@ export class LeasedBuckets {
     key.answered(reply, lease, now);
     key.admitted(tokensOf(batch, reply));
     const refused = batch.runs.find(({ times }, at) => (reply.granted[at] ?? 0) < times);
-    if (refused !== undefined && !reply.full) key.refuse(refused.want, reply.waitMs, now);
+    if (refused !== undefined) key.refuse(refused.want, reply.waitMs, now);
     const decided = this.#serve(key, now);
     if (key.queue.length > 0) this.#send(key, "ask");
     else if (reply.recall && key.leased) this.#send(key, "return");
@@ -277,13 +277,9 @@ export class LeasedBuckets {
 
   /** Answers a batch, and `then` others. What nobody waits for any more comes back. */
   #settle(value: string | undefined, batch: Batch, reply: BucketReply, then: () => void): void {
-    const { tokens, waitMs, full } = reply;
-    const counts = {
-      remaining: tokens,
-      current: Math.max(0, this.#capacity - tokens),
-      id: "",
-      full,
-    };
+    const { tokens, waitMs } = reply;
+    const current = Math.max(0, this.#capacity - tokens);
+    const counts = { remaining: tokens, current, id: "", full: false };
     const passes: EngineAnswer = { outcome: "granted", waitMs: 0, ...counts };
     const fails: EngineAnswer = { outcome: "refused", waitMs, ...counts };
     let unwanted = 0;
@@ -319,7 +315,6 @@ export class LeasedBuckets {
     answer.current = this.#capacity - answer.remaining;
     answer.waitMs = waitMs;
     answer.id = "";
-    answer.full = false;
     return answer;
   }
 }

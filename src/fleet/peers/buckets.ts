@@ -78,7 +78,7 @@ export class PeerBuckets implements SharedBucketEngine {
     if (limiter === undefined) return false;
     const { lo, hi } = group.owned.hashOf(value, limiter);
     return group.countsNow(lo, hi)
-      ? group.giveBack(limiter, lo, hi, amount, id, params)
+      ? group.giveBack(limiter, lo, hi, amount, params)
       : this.#elsewhere.giveBack(value, amount, id, params);
   }
 

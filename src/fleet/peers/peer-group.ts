@@ -146,16 +146,15 @@ export class PeerGroup {
     return pending;
   }
 
-  /** Gives back to a bucket that this agent counts. `id` is that of the answer. */
+  /** Gives back to a bucket that this agent counts. */
   giveBack(
     limiter: OwnedLimiter,
     lo: number,
     hi: number,
     amount: number,
-    id: string,
     params: BucketParams,
   ): boolean {
-    const known = limiter.buckets.giveBackHashed(lo, hi, amount, id, params);
+    const known = limiter.buckets.giveBackHashed(lo, hi, amount, params);
     void this.#copy(limiter, lo, hi);
     return known;
   }

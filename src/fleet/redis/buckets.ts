@@ -13,6 +13,7 @@ export class RedisBuckets implements BucketHome {
   readonly #requests: Requests;
   readonly #clock: Clock;
   readonly #keys: KeySpace;
+  readonly #noRoom: () => void;
   readonly #history = new RateHistory();
   #params: BucketParams | undefined;
   /** The parameters as fields of a request to the script. */
@@ -21,10 +22,12 @@ export class RedisBuckets implements BucketHome {
   #lifeMs = 0;
   #longestLifeMs = 0;
 
-  constructor(requests: Requests, clock: Clock, keys: KeySpace) {
+  /** `noRoom` is called for each request about a key that may not be created, which then has no reply. */
+  constructor(requests: Requests, clock: Clock, keys: KeySpace, noRoom: () => void) {
     this.#requests = requests;
     this.#clock = clock;
     this.#keys = keys;
+    this.#noRoom = noRoom;
   }
 
   adopt(params: BucketParams): void {
@@ -51,24 +54,21 @@ export class RedisBuckets implements BucketHome {
     const params = this.#params;
     if (params === undefined) return false;
     const history = this.#history.pairs(now, params).join(" ");
-    // A request whose key may not be created is sent a second time, about the bucket that all such keys share.
-    const ask = (key: string, create: boolean, full: boolean): boolean => {
-      const asked = this.#requests.ask(
-        BUCKET,
-        key,
-        `${this.#fields} ${create ? 1 : 0} ${textOf(request)};${history}`,
-        (reply) => {
-          if (reply === NO_ROOM && !full && ask(this.#keys.overflow, true, true)) return;
-          answered(replyOf(reply, request, full));
-        },
-        (reply) => {
-          const known = replyOf(reply, request, full);
-          if (known !== undefined) late(known);
-        },
-      );
-      return asked !== undefined;
-    };
-    return ask(this.#keys.of(value), this.#keys.mayCreate(value, now, this.#lifeMs), false);
+    const create = this.#keys.mayCreate(value, now, this.#lifeMs) ? 1 : 0;
+    const asked = this.#requests.ask(
+      BUCKET,
+      this.#keys.of(value),
+      `${this.#fields} ${create} ${textOf(request)};${history}`,
+      (reply) => {
+        if (reply === NO_ROOM) this.#noRoom();
+        answered(replyOf(reply, request));
+      },
+      (reply) => {
+        const known = replyOf(reply, request);
+        if (known !== undefined) late(known);
+      },
+    );
+    return asked !== undefined;
   }
 
   close(): void {
@@ -94,12 +94,8 @@ function longestLife({ capacity, amount, intervalMs, maxIdleMs }: BucketParams):
   return maxIdleMs > 0 ? Math.min(maxIdleMs, filled) : filled;
 }
 
-/** A reply of the script to this request; undefined where there is none. `full`: about the bucket of all overflow. */
-function replyOf(
-  reply: string | undefined,
-  { runs }: BucketRequest,
-  full: boolean,
-): BucketReply | undefined {
+/** A reply of the script to this request; undefined where there is none. */
+function replyOf(reply: string | undefined, { runs }: BucketRequest): BucketReply | undefined {
   if (reply === undefined || reply === NO_ROOM) return undefined;
   const [granted = "", tokens = "0", wait = "0", leased = "0", recall] = reply.split(" ");
   const counts = granted.split(",").slice(0, -1).map(Number);
@@ -111,6 +107,5 @@ function replyOf(
     waitMs: Number(wait),
     leased: Number(leased),
     recall: recall === "1",
-    full,
   };
 }

@@ -37,11 +37,6 @@ export class KeySpace {
     return `${this.#prefix}/${isLong(value) ? hashed(value) : escaped(value)}}`;
   }
 
-  /** The key that counts all values together for which there is no room. */
-  get overflow(): string {
-    return `${this.#prefix}/%overflow}`;
-  }
-
   /**
    * Returns true if a request about this value may create its key. The key then counts as one that exists for `lifeMs` from
    * `now` on, the longest time until it expires.

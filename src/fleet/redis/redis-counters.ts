@@ -23,6 +23,8 @@ interface RedisCountersOptions {
   readonly log: Log;
   /** Most keys of one limiter that this agent creates. */
   readonly maxKeys: number;
+  /** Called for each flow whose key would be one more. */
+  readonly noRoom: () => void;
   readonly leases: LeaseAgent;
   readonly changed: (reason: string | undefined) => void;
   /** Called when Redis is away for another reason than before. */
@@ -40,7 +42,7 @@ export interface RedisCounters extends SharedCounters {
 /** Opens Redis as one of the engines, and logs each transition. */
 export async function openRedis(
   { lease, redis: settings }: CountersSettings,
-  { group, clock, log, members, context: { maxKeys } }: SharedCountersOptions,
+  { group, clock, log, members, context: { maxKeys, observer } }: SharedCountersOptions,
   report: (reason: string | undefined) => void,
 ): Promise<OpenedEngine> {
   let loggedMisconfiguration = false;
@@ -68,6 +70,7 @@ export async function openRedis(
     clock,
     log,
     maxKeys,
+    noRoom: () => observer.anomaly("keys_overflow"),
     leases,
     changed,
     reasonChanged,
@@ -91,7 +94,7 @@ export async function openRedis(
  * Fault FAILED_PRECONDITION when it refuses the settings.
  */
 async function openRedisCounters(options: RedisCountersOptions): Promise<RedisCounters> {
-  const { settings, group, clock, log, maxKeys, leases, changed, reasonChanged } = options;
+  const { settings, group, clock, log, maxKeys, noRoom, leases, changed, reasonChanged } = options;
   const connection = new RedisConnection({
     settings,
     clock,
@@ -127,10 +130,10 @@ async function openRedisCounters(options: RedisCountersOptions): Promise<RedisCo
       return requests.reason;
     },
     buckets(name) {
-      return new SharedBuckets(leases, new RedisBuckets(requests, clock, keysOf(name)));
+      return new SharedBuckets(leases, new RedisBuckets(requests, clock, keysOf(name), noRoom));
     },
     fixedLimits: "redis",
-    slots: (name) => new RedisSlots(requests, clock, ends, keysOf(name)),
+    slots: (name) => new RedisSlots(requests, clock, ends, keysOf(name), noRoom),
     close: () => requests.close(),
   };
 }

@@ -16,12 +16,21 @@ export class RedisSlots implements SharedEngine<SlotParams> {
   readonly #clock: Clock;
   readonly #ends: SlotEnds;
   readonly #keys: KeySpace;
+  readonly #noRoom: () => void;
   #params: SlotParams | undefined;
   /** The parameters as fields of a request to the script. */
   #life = "";
   #limits = "";
 
-  constructor(requests: Requests, clock: Clock, ends: SlotEnds, keys: KeySpace) {
+  /** `noRoom` is called for each flow whose key may not be created: it is not decided here. */
+  constructor(
+    requests: Requests,
+    clock: Clock,
+    ends: SlotEnds,
+    keys: KeySpace,
+    noRoom: () => void,
+  ) {
+    this.#noRoom = noRoom;
     this.#requests = requests;
     this.#clock = clock;
     this.#ends = ends;
@@ -53,7 +62,9 @@ export class RedisSlots implements SharedEngine<SlotParams> {
     const pending = new Pending<EngineAnswer>(() => request?.cancel());
     const answered = (reply: string | undefined) => {
       if (reply === undefined) this.#ends.end(key, id, params, true);
-      pending.settle(reply === undefined ? UNDECIDED : answerOf(reply, id, params));
+      if (reply === NO_ROOM) this.#noRoom();
+      const decided = reply !== undefined && reply !== NO_ROOM;
+      pending.settle(decided ? answerOf(reply, id, params) : UNDECIDED);
     };
     const create = this.#keys.mayCreate(value, this.#clock.now(), params.maxInflightMs) ? 1 : 0;
     const asked = `take ${id} ${this.#life} ${want} ${this.#limits} ${create}`;
@@ -87,7 +98,7 @@ export function askEnd(requests: Requests): AskEnd {
 
 /** A reply of the script to a take. */
 function answerOf(reply: string, id: string, { max }: SlotParams): EngineAnswer {
-  const [state, sum = "0"] = reply === NO_ROOM ? ["2"] : reply.split(" ");
+  const [state, sum = "0"] = reply.split(" ");
   const current = Number(sum);
   return {
     outcome: state === "1" ? "granted" : "refused",

@@ -50,8 +50,8 @@ export interface BucketReply {
   readonly leased: number;
   /** Others want the leased tokens: the agent gives back what it has. */
   readonly recall: boolean;
-  /** The home has no room for this key, and counts it together with others. */
-  readonly full: boolean;
+  /** Only for slots: the home has no room for this key, and counts it together with others. */
+  readonly full?: boolean;
   /** Only for slots: the tokens that were in flight before, where the home knows. */
   readonly inFlight?: number | undefined;
 }

@@ -4,7 +4,7 @@
 import type { Clock } from "#base/clock.ts";
 import type { Observer } from "../observer.ts";
 import { BucketTables } from "./local/bucket-row.ts";
-import { KeyHash } from "./local/key-hash.ts";
+import { KeyHash } from "./local/keys/key-hash.ts";
 import { OwnedBuckets } from "./owned-buckets.ts";
 
 export interface BucketStoreContext {

@@ -13,7 +13,7 @@ export interface EngineAnswer {
   readonly waitMs: number;
   /** The engine's own identifier of what was taken; needed to give it back. */
   readonly id: string;
-  /** The engine has no room for this key: the answer is that of a count which all such keys share. */
+  /** The engine has no room for this key: the answer is that of a count that it shares with others. Slots only. */
   readonly full: boolean;
 }
 

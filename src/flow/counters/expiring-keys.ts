@@ -1,9 +1,9 @@
 // A bounded number of keys, each of which is remembered until a time of its own.
 
 import type { Chance } from "#base/chance.ts";
-import { KeyHash } from "./local/key-hash.ts";
-import type { ColumnShape } from "./local/key-segment.ts";
-import { type EvictionPolicy, KeyTable } from "./local/key-table.ts";
+import { KeyHash } from "./local/keys/key-hash.ts";
+import type { ColumnShape } from "./local/keys/key-segment.ts";
+import { type EvictionPolicy, KeyTable } from "./local/keys/key-table.ts";
 
 /** The time at which a key expires. */
 const SHAPE: ColumnShape = { words: 0, doubles: 1 };
@@ -28,8 +28,8 @@ export class ExpiringKeys implements EvictionPolicy {
     return true;
   }
 
-  spent(now: number, doubles: Float64Array, d: number): boolean {
-    return (doubles[d] ?? 0) <= now;
+  loss(now: number, doubles: Float64Array, d: number): number {
+    return (doubles[d] ?? 0) <= now ? 0 : Number.POSITIVE_INFINITY;
   }
 
   forget(): void {

@@ -12,7 +12,7 @@ import {
   type Run,
 } from "./bucket-home.ts";
 import { type BucketParams, type EngineAnswer, ReusedAnswer, SLACK } from "./counter-engine.ts";
-import type { KeyHash } from "./local/key-hash.ts";
+import type { KeyHash } from "./local/keys/key-hash.ts";
 import { type BucketState, LocalBuckets, type LocalBucketsContext } from "./local/local-buckets.ts";
 
 /** The lease of one agent on one key. */
@@ -112,16 +112,10 @@ export class OwnedBuckets {
     return this.#buckets.takeHashed(lo !== 0, want, params, now);
   }
 
-  /** Tokens that were taken come back. False when the key has no bucket any more. `id` is that of the answer. */
-  giveBackHashed(
-    lo: number,
-    hi: number,
-    amount: number,
-    id: string,
-    params: BucketParams,
-  ): boolean {
+  /** Tokens that were taken come back. False when the key has no bucket any more. */
+  giveBackHashed(lo: number, hi: number, amount: number, params: BucketParams): boolean {
     this.#hash.set(lo, hi);
-    return this.#buckets.giveBackHashed(lo !== 0, amount, id, params);
+    return this.#buckets.giveBackHashed(lo !== 0, amount, params);
   }
 
   ask(
@@ -153,7 +147,7 @@ export class OwnedBuckets {
     if (leases !== undefined) this.#expire(leases, moment);
     if (lease !== undefined && leases !== undefined && mine !== undefined)
       this.#report(leases, mine, lease, moment);
-    if (back > 0) this.giveBackHashed(lo, hi, back, "", params);
+    if (back > 0) this.giveBackHashed(lo, hi, back, params);
     const outstanding = sum(leases);
     this.#hash.set(lo, hi);
     const { remaining } = buckets.peekHashed(lo !== 0, 0, params, now);
@@ -163,7 +157,7 @@ export class OwnedBuckets {
       overdraft === "owe"
         ? buckets.oweHashed(lo !== 0, taken, params, now)
         : buckets.takeHashed(lo !== 0, taken, params, now);
-    const { remaining: tokens, full, waitMs: owedMs } = answer;
+    const { remaining: tokens, waitMs: owedMs } = answer;
     let waitMs = owedMs;
     if (refused !== undefined) {
       waitMs =
@@ -171,19 +165,19 @@ export class OwnedBuckets {
           ? this.#peek({ lo, hi }, refused, moment).waitMs
           : this.#wait(leases, refused, tokens, moment);
     }
-    if (lease !== undefined && lease.wish > 0 && mine === undefined && !full) {
+    if (lease !== undefined && lease.wish > 0 && mine === undefined) {
       leases ??= this.#room(lo, hi, moment);
       mine = leases === undefined ? undefined : newLease(leases, lease.agent);
     }
     if (lease !== undefined && leases !== undefined && mine !== undefined) {
       mine.turn = lease.turn;
       mine.until = now + Math.min(lease.durationMs, LONGEST_LEASE_MS);
-      if (!full) mine.tokens += growth(leases, mine, lease, tokens - outstanding, now);
+      mine.tokens += growth(leases, mine, lease, tokens - outstanding, now);
       if (mine.tokens <= 0 && lease.wish <= 0) remove(leases, mine);
     }
     if (leases !== undefined) this.#tidy(leases);
     const recall = leases !== undefined && leases.all.length > 0 && leases.recalledUntil > now;
-    return { granted, tokens, waitMs, leased: mine?.tokens ?? 0, recall, full };
+    return { granted, tokens, waitMs, leased: mine?.tokens ?? 0, recall };
   }
 
   /** Visits the hashes of keys that have a bucket or leases, some of them twice. Nothing may change meanwhile. */
@@ -214,9 +208,9 @@ export class OwnedBuckets {
 
   /**
    * Puts the bucket of a key that another agent counts (a copy), or counted until now. What was taken here as well is
-   * subtracted from the latter. False when there is no room.
+   * subtracted from the latter.
    */
-  put(lo: number, hi: number, bucket: BucketState, how: "copy" | "take over"): boolean {
+  put(lo: number, hi: number, bucket: BucketState, how: "copy" | "take over"): void {
     const leases = this.#find(lo, hi);
     if (leases !== undefined) {
       const spent = this.read(lo, hi);
@@ -226,7 +220,7 @@ export class OwnedBuckets {
         this.#buckets.put(lo, hi, spent, "take over");
       }
     }
-    return this.#buckets.put(lo, hi, bucket, how);
+    this.#buckets.put(lo, hi, bucket, how);
   }
 
   remove(lo: number, hi: number): void {
@@ -249,7 +243,7 @@ export class OwnedBuckets {
     this.#expire(leases, moment);
     const { params, now } = moment;
     const outstanding = sum(leases);
-    const { outcome, remaining, full } = this.#peek(leases, want + outstanding, moment);
+    const { outcome, remaining } = this.#peek(leases, want + outstanding, moment);
     if (outcome === "granted" || want <= 0) {
       this.#tidy(leases);
       this.#hash.set(leases.lo, leases.hi);
@@ -259,7 +253,6 @@ export class OwnedBuckets {
     answer.outcome = "refused";
     answer.remaining = remaining;
     answer.current = params.capacity - remaining;
-    answer.full = full;
     answer.waitMs = this.#wait(leases, want, remaining, moment);
     return answer;
   }
@@ -419,5 +412,5 @@ function sum(leases: Leases | undefined): number {
 /** The agent has asked again since, and does not wait for this answer. */
 function stale(runs: readonly Run[]): BucketReply {
   const granted = runs.map(() => 0);
-  return { granted, tokens: 0, waitMs: 0, leased: 0, recall: false, full: false };
+  return { granted, tokens: 0, waitMs: 0, leased: 0, recall: false };
 }

@@ -1,7 +1,7 @@
 // Reads a limiter's input from the labels of a flow: the key whose count applies, and how many tokens the flow wants.
 
 import { CUT_MARK, cutText, MAX_SHOWN_BYTES } from "#base/text/cut.ts";
-import { KeyHash } from "../counters/local/key-hash.ts";
+import { KeyHash } from "../counters/local/keys/key-hash.ts";
 import { type LabelSlots, type Labels, labelNumber } from "../label.ts";
 import type { Observer } from "../observer.ts";
 

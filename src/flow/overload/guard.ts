@@ -4,7 +4,7 @@
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
-import { KeyHash } from "../counters/local/key-hash.ts";
+import { KeyHash } from "../counters/local/keys/key-hash.ts";
 import type { ShedCause } from "../flow.ts";
 import { type Caller, Callers, UNKNOWN_CALLER } from "./callers.ts";
 import type { InProgress } from "./in-progress.ts";

@@ -3,7 +3,7 @@
 
 import { networkOf } from "#base/net/ip-address.ts";
 import { type JudgementContext, judge, judgeBy } from "../check.ts";
-import type { KeyHash } from "../counters/local/key-hash.ts";
+import type { KeyHash } from "../counters/local/keys/key-hash.ts";
 import { type Flow, type Pending, RejectReason, type ShedCause, type Verdict } from "../flow.ts";
 import { Labels } from "../label.ts";
 import type { Plan } from "../plan/plan.ts";

@@ -3,7 +3,7 @@
 
 import { Fault } from "#base/fault.ts";
 import { BucketTables } from "../counters/local/bucket-row.ts";
-import { KeyHash } from "../counters/local/key-hash.ts";
+import { KeyHash } from "../counters/local/keys/key-hash.ts";
 import type { Component } from "../flow.ts";
 import type { LabelSlots } from "../label.ts";
 import { ConcurrencyLimiter, ConcurrencyState } from "../limit/concurrency-limiter.ts";

@@ -148,9 +148,13 @@ export function homeOf(redis: VirtualRedis) {
     },
   });
   const keys = new KeySpace("test", "default", { policyName: "policy", name: "limiter" }, ROOM);
+  let overflows = 0;
   return {
     clock,
-    home: new RedisBuckets(requests, clock, keys),
+    home: new RedisBuckets(requests, clock, keys, () => overflows++),
+    get overflows() {
+      return overflows;
+    },
     advance(ms: number) {
       clock.advance(ms);
       redis.now += ms;
@@ -194,6 +198,8 @@ export class SlotAgent implements SlotBench {
   readonly requests: Requests;
   readonly ends: SlotEnds;
   readonly slots: RedisSlots;
+  /** Flows whose keys found no room. */
+  overflows = 0;
   readonly #redis: VirtualRedis;
 
   constructor(redis: VirtualRedis, clock = fakeClock(), maxKeys = ROOM.maxKeys) {
@@ -215,7 +221,7 @@ export class SlotAgent implements SlotBench {
       { policyName: "policy", name: "slots" },
       { ...ROOM, maxKeys },
     );
-    this.slots = new RedisSlots(this.requests, this.clock, this.ends, keys);
+    this.slots = new RedisSlots(this.requests, this.clock, this.ends, keys, () => this.overflows++);
   }
 
   async take(value: string | undefined, want: number, params: SlotParams): Promise<EngineAnswer> {

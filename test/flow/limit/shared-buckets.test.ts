@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { describe, it, mock } from "node:test";
 import fc from "fast-check";
-import { KeySegment } from "#flow/counters/local/key-segment.ts";
-import { MAX_COLUMNS } from "#flow/counters/local/shared-tables.ts";
+import { KeySegment } from "#flow/counters/local/keys/key-segment.ts";
+import { MAX_COLUMNS } from "#flow/counters/local/keys/shared-tables.ts";
 import { grantOf } from "#flow/flow.ts";
 import { RateState } from "#flow/limit/rate-limiter.ts";
 import type { RateLimiterRule } from "#flow/rules.ts";
@@ -123,7 +123,7 @@ describe("limiters that share a table", () => {
     assert.deepEqual(all.map(keysOf), [3, 3, 3, 4]);
   });
 
-  it("hold no more keys together than one may, and each then has a strict bucket for the rest", () => {
+  it("hold no more keys together than one may, and each remembers those that it forgot", () => {
     const context = testContext(10);
     const [first, second] = [
       new Bench(KEYED, rate(2, 0), context),
@@ -134,10 +134,15 @@ describe("limiters that share a table", () => {
     assert.deepEqual(context.anomalies, []);
     assert.equal(second.peek({ k: "new" }).remaining, 2);
     assert.equal(second.take({ k: "new" }).remaining, 2);
-    assert.equal(second.take({ k: "newer" }).remaining, 1);
+    assert.equal(second.take({ k: "newer" }).remaining, 2);
     assert.equal(first.take({ k: "new" }).remaining, 1);
-    assert.equal(context.anomalies.length, 3);
+    assert.ok(context.anomalies.length >= 2);
     assert.equal(keysOf(second), 10);
+    for (let key = 0; key < 10; key++) {
+      const k = `user-${key}`;
+      assert.equal(first.take({ k }).remaining, 0, k);
+      assert.equal(second.peek({ k }).remaining, key === 7 ? 1 : 2, k);
+    }
   });
 
   it("forget a key once none of them needs it", () => {

@@ -162,7 +162,7 @@ export function writeReplies(takes: readonly Take[], replies: readonly TakeReply
       granted.push(count);
       remaining.push(known.tokens);
       waitMs.push(known.waitMs);
-      full.push(known.full);
+      full.push(known.full ?? false);
       inFlight.push(known.inFlight ?? 0);
       if (take.limiter.slots?.adaptive !== undefined) adaptive = true;
       if (times !== 1) once = false;
@@ -182,14 +182,7 @@ export function writeReplies(takes: readonly Take[], replies: readonly TakeReply
   });
 }
 
-const NOTHING: BucketReply = {
-  granted: [],
-  tokens: 0,
-  waitMs: 0,
-  leased: 0,
-  recall: false,
-  full: false,
-};
+const NOTHING: BucketReply = { granted: [], tokens: 0, waitMs: 0, leased: 0, recall: false };
 
 /**
  * The replies to `takes`, in order; undefined where one is missing. What says nothing known is asked again.

@@ -186,7 +186,7 @@ export class Takes {
 }
 
 function slotAnswer(answer: Answer, { params, id }: OwnSlotTake): EngineAnswer {
-  const { granted, tokens, full, inFlight: current = params.max - tokens } = answer;
+  const { granted, tokens, full = false, inFlight: current = params.max - tokens } = answer;
   const outcome = granted[0] === 1 ? "granted" : "refused";
   return { outcome, remaining: tokens, current, waitMs: 0, id, full };
 }

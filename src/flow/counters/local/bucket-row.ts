@@ -2,8 +2,8 @@
 // time at which it was last used. Buckets of limiters that are asked together share a row of one table.
 
 import type { BucketParams } from "../counter-engine.ts";
-import type { KeyTable } from "./key-table.ts";
-import { SharedTables } from "./shared-tables.ts";
+import type { KeyTable } from "./keys/key-table.ts";
+import { SharedTables } from "./keys/shared-tables.ts";
 
 /** Unit of "last seen": 31 bits hold six years of them. */
 export const SEEN_MS = 100;

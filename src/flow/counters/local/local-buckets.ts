@@ -1,5 +1,6 @@
 // Token buckets counted in process. A key costs as little memory as possible, and is stored only while one of its
-// buckets is not full.
+// buckets is not full. A full table forgets the key that has used least, of which `forgotten-buckets.ts` remembers enough
+// that it never gets more than its limit.
 
 import type { Clock } from "#base/clock.ts";
 import type { Observer } from "../../observer.ts";
@@ -21,8 +22,9 @@ import {
   SEEN_MS,
   UNUSED,
 } from "./bucket-row.ts";
-import type { KeyHash } from "./key-hash.ts";
-import type { Column, EvictionPolicy, KeyTable } from "./key-table.ts";
+import { type BucketLevel, ForgottenBuckets } from "./forgotten-buckets.ts";
+import type { KeyHash } from "./keys/key-hash.ts";
+import type { Column, EvictionPolicy, KeyHashWords } from "./keys/key-table.ts";
 import { RefillHistory } from "./refill-history.ts";
 import { delayedMark, fill, filled, markAt, waitFor } from "./token-bucket.ts";
 
@@ -43,9 +45,6 @@ export interface BucketState {
   readonly mark: number;
 }
 
-/** Id of tokens out of the bucket that keys share when the table is full. */
-const OVERFLOW = "overflow";
-
 export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, EvictionPolicy {
   readonly #clock: Clock;
   readonly #observer: Observer;
@@ -60,8 +59,10 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
   readonly #created: number;
   #owing = false;
   #params: BucketParams | undefined;
-  /** The bucket without a key, which is also the one that overflowing keys share. */
+  /** The bucket without a key. */
   #shared: BucketRow | undefined;
+  /** Undefined until the table has forgotten a key that was not full. */
+  #forgotten: ForgottenBuckets | undefined;
 
   /** Limiters of one group are always asked together and about the same key. */
   constructor(context: LocalBucketsContext, group: string) {
@@ -83,6 +84,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
   close(): void {
     if (this.#column !== undefined) this.#tables.leave(this.#group, this.#column);
     this.#column = undefined;
+    this.#forgotten = undefined;
     this.#tables = new BucketTables(this.#maxKeys);
   }
 
@@ -101,21 +103,14 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
   peekHashed(keyed: boolean, want: number, params: BucketParams, now: number): EngineAnswer {
     this.#use(params);
     const { scratch } = this.#tables;
-    const { doubles, words } = scratch;
-    let full = false;
     if (!keyed) scratch.copy(this.#sharedRow());
     else {
       const { table, place } = this.#columnHashed();
       if (table.find(this.#hash.lo, this.#hash.hi)) scratch.copy(table, place);
-      else {
-        words[0] = UNUSED;
-        full = want > 0 && !table.hasRoom(now);
-        if (full) scratch.copy(this.#sharedRow());
-      }
+      else scratch.words[0] = UNUSED;
+      if (scratch.words[0] === UNUSED) this.#recall(scratch, this.#hash, params, now);
     }
-    const answer = this.#take(doubles, 0, words, 0, want, params, now);
-    answer.full = full;
-    return answer;
+    return this.#take(scratch.doubles, 0, scratch.words, 0, want, params, now);
   }
 
   take(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
@@ -142,22 +137,23 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     return answer;
   }
 
-  giveBack(value: string | undefined, amount: number, id: string, params: BucketParams): boolean {
+  giveBack(value: string | undefined, amount: number, _id: string, params: BucketParams): boolean {
     if (value !== undefined) this.#hash.of(value);
-    return this.giveBackHashed(value !== undefined, amount, id, params);
+    return this.giveBackHashed(value !== undefined, amount, params);
   }
 
   /** As `giveBack`, for the key that the key hash was set to, or for the bucket without a key. */
-  giveBackHashed(keyed: boolean, amount: number, id: string, params: BucketParams): boolean {
+  giveBackHashed(keyed: boolean, amount: number, params: BucketParams): boolean {
     this.#use(params);
     const now = this.#clock.now();
-    if (!keyed || id === OVERFLOW) {
+    if (!keyed) {
       const { doubles, words } = this.#sharedRow();
       this.#add(doubles, 0, words, 0, amount, params, now);
       return true;
     }
     const { table, place } = this.#columnHashed();
-    // A key that is not stored any more was full or idle for too long: there is nothing to add to.
+    // A key that is not stored any more was full or idle for too long: there is nothing to add to. Where a full table has
+    // forgotten it, the tokens are lost, which admits less and never more.
     if (!table.find(this.#hash.lo, this.#hash.hi)) return false;
     const w = table.w + place;
     if (table.words[w] === UNUSED) return false;
@@ -165,24 +161,39 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     return true;
   }
 
-  charge(value: string | undefined, amount: number, id: string, params: BucketParams): void {
+  charge(value: string | undefined, amount: number, _id: string, params: BucketParams): void {
     if (value !== undefined) this.#hash.of(value);
-    this.oweHashed(value !== undefined && id !== OVERFLOW, amount, params, this.#clock.now());
+    this.oweHashed(value !== undefined, amount, params, this.#clock.now());
   }
 
-  spent(now: number, doubles: Float64Array, d: number, words: Uint32Array, w: number): boolean {
+  /** The time until the bucket is full, as a part of the time in which an empty one fills. */
+  loss(now: number, doubles: Float64Array, d: number, words: Uint32Array, w: number): number {
     const seen = words[w] ?? UNUSED;
-    if (seen === UNUSED) return true;
+    if (seen === UNUSED) return 0;
     const params = this.#params;
-    if (params === undefined) return false;
-    if (isIdle(seen, params, this.#seenAt(now))) return true;
+    if (params === undefined) return 1;
+    if (isIdle(seen, params, this.#seenAt(now))) return 0;
     const mark = doubles[d + 1] ?? 0;
     const next = markAt(mark, now, params);
-    return filled(doubles[d] ?? 0, mark, next, params, this.#refill) >= params.capacity;
+    const { capacity } = params;
+    const missing = capacity - filled(doubles[d] ?? 0, mark, next, params, this.#refill);
+    if (missing <= 0) return 0;
+    return (missing + Math.max(0, this.#refill.between(now, next))) / Math.max(capacity, SLACK);
   }
 
-  forget(): void {
-    // A bucket has no state outside of its row.
+  forget(
+    { lo, hi }: KeyHashWords,
+    now: number,
+    doubles: Float64Array,
+    d: number,
+    words: Uint32Array,
+    w: number,
+  ): void {
+    if (this.loss(now, doubles, d, words, w) === 0) return;
+    const params = this.#params;
+    if (params === undefined) return;
+    fill(doubles, d, now, params, this.#refill);
+    this.#remember(lo, hi, { available: doubles[d] ?? 0, mark: doubles[d + 1] ?? 0 }, params, now);
   }
 
   /** Visits the hash of every key that has a bucket, 0 and 0 for the one without a key. Nothing may change meanwhile. */
@@ -193,25 +204,27 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
 
   /** A bucket filled up to now. Undefined when it is not in use. */
   read(lo: number, hi: number): BucketState | undefined {
-    const row = this.#rowOf(lo, hi);
-    if (row === undefined || !this.#refresh(row, this.#clock.now())) return undefined;
+    const now = this.#clock.now();
+    const row = this.#rowOf(lo, hi) ?? this.#scratchOf(lo, hi, now);
+    if (row === undefined || !this.#refresh(row, now)) return undefined;
     return { available: row.doubles[row.d] ?? 0, mark: row.doubles[row.d + 1] ?? 0 };
   }
 
   /**
    * Puts the bucket of a key that another agent counts (a copy), or counted until now. What was taken here as well is
-   * subtracted from the latter. False when there is no room.
+   * subtracted from the latter.
    */
-  put(lo: number, hi: number, bucket: BucketState, how: "copy" | "take over"): boolean {
+  put(lo: number, hi: number, bucket: BucketState, how: "copy" | "take over"): void {
     const now = this.#clock.now();
-    if (lo !== 0 && this.#rowOf(lo, hi) === undefined) {
-      this.#hash.set(lo, hi);
-      if (!this.#columnHashed().table.insert(lo, hi, now)) return false;
+    const row = lo === 0 ? this.#sharedRow() : (this.#rowOf(lo, hi) ?? this.#newRow(lo, hi, now));
+    if (row === undefined) {
+      if (this.#params !== undefined) this.#remember(lo, hi, bucket, this.#params, now);
+      return;
     }
-    const row = lo === 0 ? this.#sharedRow() : this.#rowOf(lo, hi);
-    if (row === undefined) return false;
     const { doubles, d, words, w } = row;
     const { available, mark } = bucket;
+    if (words[w] === UNUSED && lo !== 0 && this.#params !== undefined)
+      this.#recall(row, { lo, hi }, this.#params, now);
     const counted = ((words[w] ?? UNUSED) & COPY) === 0 && this.#refresh(row, now);
     if (how === "take over" && counted) {
       const capacity = this.#params?.capacity ?? 0;
@@ -222,7 +235,6 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
       doubles[d + 1] = mark;
     }
     words[w] = how === "copy" ? this.#seenAt(now) + COPY : this.#seenAt(now);
-    return true;
   }
 
   remove(lo: number, hi: number): void {
@@ -234,6 +246,41 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     if (lo === 0) return this.#shared;
     const column = this.#column;
     return column?.table.find(lo, hi) ? placeIn(column.table, column.place) : undefined;
+  }
+
+  /** What is remembered of a key without a row; undefined where that is nothing. */
+  #scratchOf(lo: number, hi: number, now: number): BucketPlace | undefined {
+    if (lo === 0 || this.#forgotten === undefined || this.#params === undefined) return undefined;
+    const { scratch } = this.#tables;
+    scratch.words[0] = UNUSED;
+    this.#recall(scratch, { lo, hi }, this.#params, now);
+    return scratch;
+  }
+
+  /** The bucket of a key that had no row. Undefined when all keys that were looked at must stay. */
+  #newRow(lo: number, hi: number, now: number): BucketPlace | undefined {
+    const { table, place } = this.#columnHashed();
+    return table.insert(lo, hi, now) ? placeIn(table, place) : undefined;
+  }
+
+  #remember(lo: number, hi: number, level: BucketLevel, params: BucketParams, now: number): void {
+    this.#observer.anomaly("keys_overflow");
+    this.#forgotten ??= new ForgottenBuckets(this.#refill, this.#maxKeys);
+    this.#forgotten.add(lo, hi, level, params, now);
+  }
+
+  /** Puts what is remembered of a key into its unused bucket. */
+  #recall(
+    { doubles, d, words, w }: BucketPlace,
+    { lo, hi }: KeyHashWords,
+    params: BucketParams,
+    now: number,
+  ): void {
+    if (!this.#forgotten?.find(lo, hi, params, now)) return;
+    const { available, mark } = this.#forgotten.found;
+    doubles[d] = available;
+    doubles[d + 1] = mark;
+    words[w] = this.#seenAt(now);
   }
 
   /** Fills a bucket up to now; false when it is not in use. */
@@ -253,10 +300,13 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
   /** Takes from the bucket of the key that was hashed last. */
   #takeHashed(want: number, params: BucketParams, now: number): ReusedAnswer {
     const { table, place } = this.#columnHashed();
-    if (!table.find(this.#hash.lo, this.#hash.hi)) return this.#takeNew(table, want, params, now);
+    if (!table.find(this.#hash.lo, this.#hash.hi)) return this.#takeNew(want, params, now);
+    const { doubles, words } = table;
     const d = table.d + 2 * place;
     const w = table.w + place;
-    return this.#take(table.doubles, d, table.words, w, want, params, now);
+    if (this.#forgotten !== undefined && words[w] === UNUSED)
+      this.#recall({ doubles, d, words, w }, this.#hash, params, now);
+    return this.#take(doubles, d, words, w, want, params, now);
   }
 
   #columnHashed(): Column {
@@ -301,28 +351,27 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     answer.current = capacity - answer.remaining;
     answer.waitMs = enough ? 0 : waitFor(deficit, mark, now, params);
     answer.id = "";
-    answer.full = false;
     return answer;
   }
 
   /** Takes from the bucket of a key that has no row, and adds one if something was taken. */
-  #takeNew(table: KeyTable, want: number, params: BucketParams, now: number): ReusedAnswer {
-    const { doubles, words } = this.#tables.scratch;
+  #takeNew(want: number, params: BucketParams, now: number): ReusedAnswer {
+    const { scratch } = this.#tables;
+    const { doubles, words } = scratch;
     words[0] = UNUSED;
+    if (this.#forgotten !== undefined) this.#recall(scratch, this.#hash, params, now);
     const answer = this.#take(doubles, 0, words, 0, want, params, now);
-    if (words[0] === UNUSED) return answer;
-    if (!table.insert(this.#hash.lo, this.#hash.hi, now)) {
-      this.#observer.anomaly("keys_overflow");
-      const shared = this.#takeShared(want, params, now);
-      shared.id = OVERFLOW;
-      shared.full = true;
-      return shared;
+    if (answer.outcome === "refused" || want <= 0) return answer;
+    const { lo, hi } = this.#hash;
+    const row = this.#newRow(lo, hi, now);
+    const available = doubles[0] ?? 0;
+    const mark = doubles[1] ?? 0;
+    if (row === undefined) this.#remember(lo, hi, { available, mark }, params, now);
+    else {
+      row.doubles[row.d] = available;
+      row.doubles[row.d + 1] = mark;
+      row.words[row.w] = words[0] ?? UNUSED;
     }
-    const place = this.#column?.place ?? 0;
-    const d = table.d + 2 * place;
-    table.doubles[d] = doubles[0] ?? 0;
-    table.doubles[d + 1] = doubles[1] ?? 0;
-    table.words[table.w + place] = words[0] ?? UNUSED;
     return answer;
   }
 

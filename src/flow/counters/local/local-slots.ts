@@ -14,8 +14,8 @@ import {
   ReusedAnswer,
   type SlotParams,
 } from "../counter-engine.ts";
-import { KeyHash } from "./key-hash.ts";
-import { type EvictionPolicy, KeyTable } from "./key-table.ts";
+import { KeyHash } from "./keys/key-hash.ts";
+import { type EvictionPolicy, type KeyHashWords, KeyTable } from "./keys/key-table.ts";
 import { NONE, SlotPool } from "./slot-pool.ts";
 
 export interface LocalSlotsContext {
@@ -31,6 +31,9 @@ const SHAPE = { words: 1, doubles: 0 } as const;
 
 /** A limiter has twice as many slots as keys, and at least this many. */
 const MIN_SLOTS = 65_536;
+
+/** Lists of slots that the keys share for which a full table has no room: whoever fills one of them leaves the others. */
+const OVERFLOW_LISTS = 256;
 
 /** Hex digits at the start of a UUID that are free of version and variant. */
 const PLACE_DIGITS = 8;
@@ -53,11 +56,13 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
   #now = 0;
   #maxInflightMs = 0;
 
-  /** In flight without a key, or of the keys that overflow. */
-  #sharedFirst = NONE;
+  /** The first slot without a key. */
+  #keylessFirst = NONE;
+  /** The first slot of each list of keys without a row. */
+  readonly #overflow = new Uint32Array(OVERFLOW_LISTS).fill(NONE);
 
-  /** The key that is being worked on, and its first slot. */
-  #where: "row" | "shared" | "fresh" = "fresh";
+  /** The list that is being worked on, what it is known by, and its first slot. A fresh key has no slots yet. */
+  #where: "row" | "keyless" | "overflow" | "fresh" = "fresh";
   #lo = 0;
   #hi = 0;
   #first = NONE;
@@ -87,7 +92,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     this.#begin(params, now);
     this.#open(value);
     if (this.#where === "fresh" && !this.#table.hasRoom(now)) {
-      this.#open(undefined);
+      this.#openOverflow();
       this.#answer.full = true;
     }
     let slot = this.#first;
@@ -113,7 +118,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     if (this.#where === "fresh" && !this.#table.insert(this.#lo, this.#hi, now)) {
       this.#observer.anomaly("keys_overflow");
       this.#answer.full = true;
-      this.#open(undefined);
+      this.#openOverflow();
       this.#expire();
       sum = this.#pool.sum(this.#first);
       max = this.#limit(params);
@@ -136,7 +141,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
   /** When the oldest slot of a key expires; Infinity for a key without slots. */
   nextExpiry(value: string | undefined, maxInflightMs: number): number {
     this.#open(value);
-    if (this.#where === "fresh") this.#open(undefined);
+    if (this.#where === "fresh") this.#openOverflow();
     if (this.#first === NONE) return Number.POSITIVE_INFINITY;
     return this.#pool.start(this.#first) + maxInflightMs;
   }
@@ -161,12 +166,20 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     return !late;
   }
 
-  spent(_now: number, _doubles: Float64Array, _d: number, words: Uint32Array, w: number): boolean {
+  /** Slots in use must stay: their flows are in flight. */
+  loss(_now: number, _doubles: Float64Array, _d: number, words: Uint32Array, w: number): number {
     const first = words[w] ?? NONE;
-    return first === NONE || this.#expired(this.#pool.last(first));
+    return first === NONE || this.#expired(this.#pool.last(first)) ? 0 : Number.POSITIVE_INFINITY;
   }
 
-  forget(_doubles: Float64Array, _d: number, words: Uint32Array, w: number): void {
+  forget(
+    _key: KeyHashWords,
+    _now: number,
+    _doubles: Float64Array,
+    _d: number,
+    words: Uint32Array,
+    w: number,
+  ): void {
     let first = words[w] ?? NONE;
     while (first !== NONE) first = this.#pool.free(first, first);
   }
@@ -180,10 +193,10 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
   /** Finds a key's slots. */
   #open(value: string | undefined): void {
     if (value === undefined) {
-      this.#where = "shared";
+      this.#where = "keyless";
       this.#lo = 0;
       this.#hi = 0;
-      this.#first = this.#sharedFirst;
+      this.#first = this.#keylessFirst;
       return;
     }
     this.#hash.of(value);
@@ -195,9 +208,18 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     this.#first = known ? (table.words[table.w] ?? NONE) : NONE;
   }
 
+  /** Finds the slots of those keys without a row with which the fresh key at hand shares a list. */
+  #openOverflow(): void {
+    this.#where = "overflow";
+    this.#lo = 0;
+    this.#hi = 1 + (this.#hi % OVERFLOW_LISTS);
+    this.#first = this.#overflow[this.#hi - 1] ?? NONE;
+  }
+
   /** Stores which slot is the first now. */
   #store(): void {
-    if (this.#where === "shared") this.#sharedFirst = this.#first;
+    if (this.#where === "keyless") this.#keylessFirst = this.#first;
+    else if (this.#where === "overflow") this.#overflow[this.#hi - 1] = this.#first;
     else if (this.#where === "row") {
       if (this.#first === NONE) {
         this.#table.remove(this.#lo, this.#hi);
@@ -250,16 +272,16 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     return place + id.slice(PLACE_DIGITS);
   }
 
-  /** The slot that an id identifies, in the list of its key or in the shared one, which is then opened. */
+  /** The slot that an id identifies, in the list of its key or in the one that it shares, which is then opened. */
   #find(id: string): number {
     if (!ID.test(id)) return NONE;
     this.#idHash.ofTail(id, PLACE_DIGITS);
     const { lo, hi } = this.#idHash;
     const slot = (Number.parseInt(id.slice(0, PLACE_DIGITS), 16) ^ hi) >>> 0;
     if (this.#pool.proves(slot, (lo ^ this.#lo) >>> 0, (hi ^ this.#hi) >>> 0)) return slot;
-    if (!this.#pool.proves(slot, lo, hi)) return NONE;
-    this.#open(undefined);
-    return slot;
+    if (this.#where === "keyless") return NONE;
+    this.#openOverflow();
+    return this.#pool.proves(slot, lo, (hi ^ this.#hi) >>> 0) ? slot : NONE;
   }
 
   /** The most tokens in flight of the key at hand, now. */

@@ -30,6 +30,11 @@ export class RefillHistory {
     this.intervalMs = intervalMs;
   }
 
+  /** Tokens that have been filled since the beginning, up to a time. */
+  filledBy(time: number): number {
+    return this.#upTo(time);
+  }
+
   /** Tokens that a bucket far from full gains from `from` to `to`. */
   between(from: number, to: number): number {
     if (from >= this.since) return (this.amount * (to - from)) / this.intervalMs;

@@ -2,7 +2,7 @@
 
 import { seededChance } from "#base/chance.ts";
 import type { SlotParams } from "#flow/counters/counter-engine.ts";
-import { KeyHash } from "#flow/counters/local/key-hash.ts";
+import { KeyHash } from "#flow/counters/local/keys/key-hash.ts";
 import { LocalSlots } from "#flow/counters/local/local-slots.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import type { AdaptiveBounds } from "#flow/rules.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
-import { KeyHash } from "#flow/counters/local/key-hash.ts";
+import { KeyHash } from "#flow/counters/local/keys/key-hash.ts";
 import { fnv1a, mixedHash } from "#flow/limit/session-hash.ts";
 
 /** Published vectors of HalfSipHash-2-4-64: key 00..07, input the bytes 0, 1, 2 … of even lengths. */

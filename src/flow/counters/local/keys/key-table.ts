@@ -1,19 +1,32 @@
 // Keyed storage: numbers by the hash of a key, in segments that split when they are full (extendible
 // hashing), so that no insert moves more than one segment. Several limiters can share a table: each has a column,
-// and a key that they all count is looked up once. Bounded: a full table forgets only keys whose loss changes no
-// answer, and looks at a few of them per insert.
+// and a key that they all count is looked up once. Bounded: a full table looks at a few keys per insert, and forgets the
+// one whose loss matters least.
 
 import { type ColumnShape, KeySegment, RowLayout, rowsFor } from "./key-segment.ts";
 
-/** Decides which of its keys a column's owner can forget. Numbers are given by their arrays and offsets. */
+/** What the owner of a column says about its numbers of a key, which are given by their arrays and offsets. */
 export interface EvictionPolicy {
   /**
-   * Whether a fresh key would get the same answers as this one at the time `now`. Changes nothing. Numbers that were
-   * never written are 0.
+   * How much it matters at the time `now` to forget a key: 0 if a fresh key would get the same answers, and Infinity if the
+   * key must stay. Changes nothing. Numbers that were never written are 0.
    */
-  spent(now: number, doubles: Float64Array, d: number, words: Uint32Array, w: number): boolean;
-  /** Called before the row is forgotten. */
-  forget(doubles: Float64Array, d: number, words: Uint32Array, w: number): void;
+  loss(now: number, doubles: Float64Array, d: number, words: Uint32Array, w: number): number;
+  /** Called before the row of a key is forgotten. */
+  forget(
+    key: KeyHashWords,
+    now: number,
+    doubles: Float64Array,
+    d: number,
+    words: Uint32Array,
+    w: number,
+  ): void;
+}
+
+/** The hash of a key. */
+export interface KeyHashWords {
+  readonly lo: number;
+  readonly hi: number;
 }
 
 /** One limiter's numbers in all rows of a table. */
@@ -38,11 +51,20 @@ class OwnedColumn implements Column {
 type Layout = RowLayout<OwnedColumn>;
 type Segment = KeySegment<OwnedColumn>;
 
-/** Rows examined when a full table needs room: bounds the cost of one insert under attack. */
+/** Keys, and rows, that are examined when a full table needs room: bounds the cost of one insert under attack. */
 const LOOKS = 16;
+const MAX_ROWS_LOOKED_AT = 256;
 
 const NO_DOUBLES = new Float64Array(0);
 const NO_WORDS = new Uint32Array(0);
+
+/** A search for a key to forget: where it goes on, and the key that matters least so far. */
+class Search {
+  segment = 0;
+  row = 0;
+  victim: Segment | undefined;
+  victimRow = 0;
+}
 
 export class KeyTable {
   count = 0;
@@ -61,9 +83,10 @@ export class KeyTable {
   #directory: Segment[] = [];
   #depth = 0;
   readonly #segments: Segment[] = [];
-  /** The segment at which the search for spent keys goes on. */
+  /** Where the search for a key to forget goes on. */
   #nextSegment = 0;
   #nextRow = 0;
+  readonly #search = new Search();
 
   constructor(shape: ColumnShape, maxKeys: number) {
     this.#layout = new RowLayout(shape, []);
@@ -105,7 +128,7 @@ export class KeyTable {
     return true;
   }
 
-  /** Adds an absent key with all its numbers 0. False when the table is full and no key may be forgotten. */
+  /** Adds an absent key with all its numbers 0. False when the table is full and none of the keys looked at may be forgotten. */
   insert(lo: number, hi: number, now: number): boolean {
     if (this.count >= this.#maxKeys && !this.evict(now)) return false;
     let segment = this.#segmentOf(hi) ?? this.#first();
@@ -142,40 +165,49 @@ export class KeyTable {
 
   /** Whether an insert would succeed now. Changes nothing. */
   hasRoom(now: number): boolean {
-    return this.count < this.#maxKeys || this.#spentAhead(now, false);
+    return this.count < this.#maxKeys || this.#leastLoss(now);
   }
 
-  /** Forgets one spent key among the next few; false when none of them is spent. */
+  /** Forgets the key that matters least among the next few; false when all of them must stay. */
   evict(now: number): boolean {
-    return this.#spentAhead(now, true);
+    const found = this.#leastLoss(now);
+    const { victim, victimRow, segment, row } = this.#search;
+    this.#nextSegment = segment;
+    this.#nextRow = row;
+    if (!found || victim === undefined) return false;
+    forget(victim, victimRow, now);
+    this.#remove(victim, victimRow);
+    return true;
   }
 
-  /** Looks for a spent row among the next few; with `take` it is forgotten and the position moves on. */
-  #spentAhead(now: number, take: boolean): boolean {
-    let index = this.#nextSegment;
-    let row = this.#nextRow;
-    for (let look = 0; look < LOOKS; look++) {
-      const segment = this.#segments[index];
-      if (segment === undefined || row >= segment.rows) {
-        index = index + 1 < this.#segments.length ? index + 1 : 0;
-        row = 0;
+  /** Finds the key that matters least among the next few. False when all of them must stay. */
+  #leastLoss(now: number): boolean {
+    const search = this.#search;
+    search.segment = this.#nextSegment;
+    search.row = this.#nextRow;
+    let least = Number.POSITIVE_INFINITY;
+    let keys = 0;
+    for (let rows = 0; rows < MAX_ROWS_LOOKED_AT && keys < LOOKS; rows++) {
+      const segment = this.#segments[search.segment];
+      if (segment === undefined || search.row >= segment.rows) {
+        search.segment = search.segment + 1 < this.#segments.length ? search.segment + 1 : 0;
+        search.row = 0;
         continue;
       }
-      if (segment.holds(row) && spent(segment, row, now)) {
-        if (!take) return true;
-        forget(segment, row);
-        this.#remove(segment, row);
-        this.#nextSegment = index;
-        this.#nextRow = row;
-        return true;
+      if (segment.holds(search.row)) {
+        keys++;
+        const loss = lossOf(segment, search.row, now);
+        if (loss < least) {
+          least = loss;
+          search.victim = segment;
+          search.victimRow = search.row;
+          // Its removal moves another key to this row, with which the next search begins.
+          if (loss === 0) return true;
+        }
       }
-      row++;
+      search.row++;
     }
-    if (take) {
-      this.#nextSegment = index;
-      this.#nextRow = row;
-    }
-    return false;
+    return least < Number.POSITIVE_INFINITY;
   }
 
   #remove(segment: Segment, row: number): void {
@@ -200,8 +232,8 @@ export class KeyTable {
     let kept = 0;
     for (let row = 0; row < full.rows; row++) {
       if (!full.holds(row)) continue;
-      if (spent(full, row, now)) {
-        forget(full, row);
+      if (lossOf(full, row, now) === 0) {
+        forget(full, row, now);
         full.words[row * wordStride] = 0; // the segment is discarded: no gap to close
         this.count--;
       } else kept++;
@@ -285,22 +317,26 @@ function moveRows(from: Segment, zero: Segment, one: Segment, bit: number): void
   }
 }
 
-/** Whether no column needs the row. The segment may have an old layout, with columns that have left. */
-function spent(segment: Segment, row: number, now: number): boolean {
+/** How much the column for which it matters most would lose. The segment may have an old layout, with columns that have left. */
+function lossOf(segment: Segment, row: number, now: number): number {
   const { columns } = segment.layout;
   const { doubles, words } = segment;
+  let most = 0;
   for (let at = 0; at < columns.length; at++) {
     const owner = columns[at]?.owner;
     if (owner === undefined) continue;
     const d = segment.doubleAt(row, at);
-    if (!owner.spent(now, doubles, d, words, segment.wordAt(row, at))) return false;
+    most = Math.max(most, owner.loss(now, doubles, d, words, segment.wordAt(row, at)));
   }
-  return true;
+  return most;
 }
 
-function forget(segment: Segment, row: number): void {
-  const { doubles, words } = segment;
-  for (const [at, { owner }] of segment.layout.columns.entries()) {
-    owner?.forget(doubles, segment.doubleAt(row, at), words, segment.wordAt(row, at));
+function forget(segment: Segment, row: number, now: number): void {
+  const { doubles, words, layout } = segment;
+  const at = row * layout.wordStride;
+  const key = { lo: words[at] ?? 0, hi: words[at + 1] ?? 0 };
+  for (const [place, { owner }] of layout.columns.entries()) {
+    const d = segment.doubleAt(row, place);
+    owner?.forget(key, now, doubles, d, words, segment.wordAt(row, place));
   }
 }

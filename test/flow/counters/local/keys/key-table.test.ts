@@ -2,17 +2,17 @@ import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
-import { MAX_ROWS } from "#flow/counters/local/key-segment.ts";
-import { type Column, type EvictionPolicy, KeyTable } from "#flow/counters/local/key-table.ts";
-import { assertTwice } from "../../../kit/properties/twice.ts";
+import { MAX_ROWS } from "#flow/counters/local/keys/key-segment.ts";
+import { type Column, type EvictionPolicy, KeyTable } from "#flow/counters/local/keys/key-table.ts";
+import { assertTwice } from "../../../../kit/properties/twice.ts";
 
 const SHAPE = { words: 1, doubles: 1 };
 /** No policy of these tests looks at the clock. */
 const NOW = 0;
 
-/** Forgets keys whose number is 0. */
+/** Forgets keys whose number is 0, and no others. */
 const ZEROES: EvictionPolicy = {
-  spent: (_now, doubles, d) => doubles[d] === 0,
+  loss: (_now, doubles, d) => (doubles[d] === 0 ? 0 : Number.POSITIVE_INFINITY),
   forget: () => undefined,
 };
 
@@ -102,6 +102,36 @@ test("full: a spent key is evicted, any other never", () => {
   for (const [lo, hi] of kept) assert.ok(table.find(lo, hi));
 });
 
+test("full: of the keys that are looked at, the one that matters least is forgotten, and its owner told", () => {
+  const forgotten: { readonly key: string; readonly value: number }[] = [];
+  const owner: EvictionPolicy = {
+    loss: (_now, doubles, d) => doubles[d] ?? 0,
+    forget: ({ lo, hi }, _when, doubles, d) =>
+      forgotten.push({ key: `${lo},${hi}`, value: doubles[d] ?? 0 }),
+  };
+  const table = tableWith(1_000, owner);
+  const chance = seededChance(10);
+  const word = () => 1 + Math.floor(chance() * 4294967295);
+  const model = new Map<string, number>();
+  // One key in ten matters a hundred times as much as the others.
+  for (let key = 0; key < 5_000; key++) {
+    const [lo, hi, value] = [word(), word(), key % 10 === 0 ? 100 + key : 1];
+    assert.ok(put(table, lo, hi, value));
+    model.set(`${lo},${hi}`, value);
+  }
+  assert.equal(table.count, 1_000);
+  for (const { key, value } of forgotten) {
+    assert.equal(model.get(key), value, "told before the row is gone");
+    model.delete(key);
+  }
+  for (const key of model.keys()) {
+    const [lo = 0, hi = 0] = key.split(",").map(Number);
+    assert.ok(table.find(lo, hi), "whatever was not forgotten is there");
+  }
+  const left = [...model.values()].filter((value) => value >= 100).length;
+  assert.ok(left >= 495, `${left} of 500 keys that matter are left`);
+});
+
 test("spent keys are evicted before a segment grows", () => {
   const table = tableWith(1e6);
   const chance = seededChance(7);
@@ -113,9 +143,9 @@ test("spent keys are evicted before a segment grows", () => {
 test("no insert touches more than one segment, however many keys there are", () => {
   let looks = 0;
   const counting: EvictionPolicy = {
-    spent: () => {
+    loss: () => {
       looks++;
-      return false;
+      return Number.POSITIVE_INFINITY;
     },
     forget: () => undefined,
   };

@@ -1,0 +1,101 @@
+// What is remembered of the buckets that a full key table has forgotten: a count-min sketch. A key that comes back gets at
+// most the tokens that its bucket had, so forgetting a bucket never lets more pass. It may get fewer, where keys that have
+// used more share all of its cells.
+
+import type { BucketParams } from "../counter-engine.ts";
+import type { RefillHistory } from "./refill-history.ts";
+
+/** Cells of each key: one in each row. */
+const ROWS = 4;
+/** Keys of the table for each cell of a row. */
+const KEYS_PER_CELL = 16;
+const MIN_CELLS = 1_024;
+
+/** Part of a fill that rounding may lose. */
+const FILL_SLACK = 1e-9;
+
+/** A bucket, as `local/token-bucket.ts` computes with it. */
+export interface BucketLevel {
+  /** Tokens. */
+  available: number;
+  /** The time up to which the bucket has been filled, ms. */
+  mark: number;
+}
+
+/**
+ * Each cell holds the most of what the buckets in it lacked: tokens, and the time at which the last of them is full. That
+ * time is measured in tokens, by what `RefillHistory` has filled since the beginning, so changes of the rate need no work.
+ */
+export class ForgottenBuckets {
+  /** Result of `find`. */
+  readonly found: BucketLevel = { available: 0, mark: 0 };
+  readonly #refill: RefillHistory;
+  readonly #mask: number;
+  readonly #missing: Float64Array;
+  readonly #fullAt: Float64Array;
+
+  /** `maxKeys`: the keys that the table holds. */
+  constructor(refill: RefillHistory, maxKeys: number) {
+    this.#refill = refill;
+    const cells = 2 ** Math.ceil(Math.log2(Math.max(MIN_CELLS, maxKeys / KEYS_PER_CELL)));
+    this.#mask = cells - 1;
+    this.#missing = new Float64Array(cells * ROWS);
+    this.#fullAt = new Float64Array(cells * ROWS).fill(Number.NEGATIVE_INFINITY);
+  }
+
+  /** Remembers the bucket of a key, which has been filled up to `now`. */
+  add(lo: number, hi: number, level: BucketLevel, params: BucketParams, now: number): void {
+    const { available, mark } = level;
+    const missing = params.capacity - available;
+    if (missing <= 0) return;
+    const filled = this.#refill.filledBy(now);
+    const fullAt = this.#refill.filledBy(mark) + fillsFor(missing, params);
+    for (let row = 0; row < ROWS; row++) {
+      const cell = this.#cell(row, lo, hi);
+      const inUse = (this.#fullAt[cell] ?? 0) > filled;
+      this.#missing[cell] = inUse ? Math.max(missing, this.#missing[cell] ?? 0) : missing;
+      this.#fullAt[cell] = inUse ? Math.max(fullAt, this.#fullAt[cell] ?? 0) : fullAt;
+    }
+  }
+
+  /** Puts the least that the bucket of a key may hold into `found`. False if the bucket is full. */
+  find(lo: number, hi: number, params: BucketParams, now: number): boolean {
+    const filled = this.#refill.filledBy(now);
+    let missing = Number.POSITIVE_INFINITY;
+    let fullAt = Number.POSITIVE_INFINITY;
+    for (let row = 0; row < ROWS; row++) {
+      const cell = this.#cell(row, lo, hi);
+      fullAt = Math.min(fullAt, this.#fullAt[cell] ?? 0);
+      if (fullAt <= filled) return false;
+      missing = Math.min(missing, this.#missing[cell] ?? 0);
+    }
+    const { capacity, amount, intervalMs, continuous, delayed } = params;
+    // The rate may have changed since: filling takes no longer than it would from now on.
+    const longest = fillsFor(missing, params) + (delayed ? fillsFor(capacity, params) : 0);
+    const rest = Math.min(longest, fullAt - filled);
+    const { found } = this;
+    if (amount <= 0) {
+      found.available = capacity - missing;
+      found.mark = now;
+    } else if (continuous) {
+      const lacks = Math.min(missing, rest);
+      found.available = capacity - lacks;
+      found.mark = now + ((rest - lacks) * intervalMs) / amount;
+    } else {
+      const lacks = Math.min(missing, fillsFor(rest, params));
+      found.available = capacity - lacks;
+      found.mark = now + ((rest - fillsFor(lacks, params)) * intervalMs) / amount;
+    }
+    return true;
+  }
+
+  /** The place of a key's cell in a row. Both words of the hash count, so that two keys hardly share all cells. */
+  #cell(row: number, lo: number, hi: number): number {
+    return row * (this.#mask + 1) + (((lo + Math.imul(row, hi | 1)) >>> 0) & this.#mask);
+  }
+}
+
+/** What the refill adds until so many tokens are there: whole amounts where the bucket is filled in steps. */
+function fillsFor(tokens: number, { amount, continuous }: BucketParams): number {
+  return continuous || amount <= 0 ? tokens : Math.ceil(tokens / amount - FILL_SLACK) * amount;
+}
