@@ -6,7 +6,8 @@ import type { Component, Flow, Settlement, ShedCause, Verdict } from "./flow.ts"
 
 /** Irregularities that are counted: input that was ignored, failure modes that answered, limits that were reached. */
 export const ANOMALIES = [
-  "baggage_dropped", // the header was malformed or exceeded its bounds: all of its labels were ignored
+  "baggage_dropped", // the header exceeded its bound: all of its members were ignored
+  "baggage_malformed", // a member of the header was malformed, and ignored
   "baggage_reserved", // a member named http.* or aperture.* was ignored
   "header_collision", // two headers map to one label; the one with dashes won
   "no_control_point", // a proxy's check named no control point, and none is configured for these: it got an error

@@ -1,14 +1,7 @@
 // The baggage header that an accepted request gets: its own members and the labels that classifiers made, so that the
 // services behind the proxy see these too.
 
-import {
-  isMemberName,
-  MAX_BAGGAGE_BYTES,
-  MAX_MEMBER,
-  MAX_MEMBERS,
-  NO_BAGGAGE,
-  readBaggage,
-} from "./baggage.ts";
+import { Baggage, isMemberName, MAX_BAGGAGE_BYTES, MAX_MEMBER, MAX_MEMBERS } from "./baggage.ts";
 
 /** Characters that must be percent-encoded in a value. `%` is one of them, so a value round-trips. */
 const ESCAPED = /[^\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]/gu;
@@ -27,8 +20,8 @@ function encode(value: string): string | undefined {
 
 /**
  * The new value of the header: its members, except those that `made` replaces, and then `made`. A label that cannot be
- * sent (name not a token, value not text, too large) is left out. A malformed header is dropped. Undefined when no label
- * is added.
+ * sent (name not a token, value not text, too large) is left out, and so are malformed members. Undefined when no label is
+ * added.
  */
 export function injectBaggage(
   header: string | undefined,
@@ -43,12 +36,11 @@ export function injectBaggage(
     if (member.length <= MAX_MEMBER) added.set(name, member);
   }
   if (added.size === 0) return undefined;
-  const old = readBaggage(header ?? "", most) ?? NO_BAGGAGE;
+  const old = header === undefined || header.length > most ? "" : header;
+  const baggage = new Baggage(old, () => undefined);
   const kept: string[] = [];
-  for (let member = 0; member < old.count; member++) {
-    if (!added.has(old.key(member))) kept.push(old.text(member));
-  }
-  let merged = kept.join(",");
+  while (baggage.next()) if (!added.has(baggage.key)) kept.push(baggage.text);
+  let merged = kept.reverse().join(",");
   let count = kept.length;
   let grown = false;
   for (const member of added.values()) {

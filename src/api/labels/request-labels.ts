@@ -24,7 +24,7 @@ import {
   flavorOf,
   SOURCE_LABEL,
 } from "./attributes.ts";
-import { type Baggage, NO_BAGGAGE, readBaggage } from "./baggage.ts";
+import { Baggage } from "./baggage.ts";
 import type { BaggageTrust } from "./baggage-trust.ts";
 import type { LabelNameCache, LabelNames } from "./label-name-cache.ts";
 import { injectBaggage } from "./new-baggage.ts";
@@ -50,7 +50,10 @@ export class RequestLabels implements LabelSource {
   #source: string;
   #destination: string;
   #baggageBelieved = true;
+  /** Undefined until something asks for it, and where there is none to believe. */
   #baggage: Baggage | undefined;
+  #baggageRead = false;
+  #baggageMalformed = false;
 
   /** `source` and `destination` are the values of the service labels. */
   constructor(
@@ -86,12 +89,14 @@ export class RequestLabels implements LabelSource {
     this.#destination = destination;
     this.#baggageBelieved = baggageBelieved;
     this.#baggage = undefined;
+    this.#baggageRead = false;
+    this.#baggageMalformed = false;
   }
 
   get(key: LabelKey): string | undefined {
     if (key.header !== undefined) return headerByLabel(this.#headers, key.header);
     if (!key.baggage) return this.#attribute(key.name);
-    return this.#trust.believes(key.name) ? this.#believed().get(key.name) : undefined;
+    return this.#trust.believes(key.name) ? this.#believed()?.get(key.name) : undefined;
   }
 
   origin(key: LabelKey): LabelOrigin | undefined {
@@ -144,12 +149,14 @@ export class RequestLabels implements LabelSource {
   /** The labels of baggage that replies list: the last ones, because clients choose how many there are. */
   shownBaggage(): ReadonlyMap<string, string> {
     const baggage = this.#believed();
+    if (baggage === undefined) return NO_LABELS;
     const shown = new Map<string, string>();
+    baggage.rewind();
     // From the end, because of repeated members the last one counts.
-    for (let member = baggage.count - 1; member >= 0 && shown.size < MAX_SHOWN; member--) {
-      const name = baggage.key(member);
+    while (shown.size < MAX_SHOWN && baggage.next()) {
+      const name = baggage.key;
       if (shown.has(name) || isReserved(name) || !this.#trust.believes(name)) continue;
-      shown.set(name, baggage.value(member));
+      shown.set(name, baggage.value);
     }
     return shown;
   }
@@ -174,18 +181,31 @@ export class RequestLabels implements LabelSource {
     return headerByName(this.#headers, "baggage");
   }
 
-  /** Reads the header on first use. Counts an anomaly when it is dropped or has reserved names. */
-  #believed(): Baggage {
-    if (this.#baggage !== undefined) return this.#baggage;
-    const believed = this.#trust.enabled && this.#baggageBelieved;
-    const header = believed ? this.#baggageHeader : undefined;
-    const baggage = header === undefined ? NO_BAGGAGE : readBaggage(header, this.#trust.maxBytes);
-    if (baggage === undefined) this.#observer.anomaly("baggage_dropped");
-    else if (baggage.hasReserved) this.#observer.anomaly("baggage_reserved");
-    this.#baggage = baggage ?? NO_BAGGAGE;
+  /** Finds the header on first use. Counts an anomaly when it is dropped, or has reserved names. */
+  #believed(): Baggage | undefined {
+    if (this.#baggageRead) return this.#baggage;
+    this.#baggageRead = true;
+    if (!this.#trust.enabled || !this.#baggageBelieved) return undefined;
+    const header = this.#baggageHeader;
+    if (header === undefined) return undefined;
+    // Its length in UTF-16 units is that in bytes, because members with anything beyond ASCII are malformed.
+    if (header.length > this.#trust.maxBytes) {
+      this.#observer.anomaly("baggage_dropped");
+      return undefined;
+    }
+    this.#baggage = new Baggage(header, () => this.#countMalformed());
+    if (this.#baggage.hasReserved) this.#observer.anomaly("baggage_reserved");
     return this.#baggage;
+  }
+
+  /** Once for each request. */
+  #countMalformed(): void {
+    if (!this.#baggageMalformed) this.#observer.anomaly("baggage_malformed");
+    this.#baggageMalformed = true;
   }
 }
 
 /** A reply costs time for each label that it lists, so baggage must not choose how many these are. */
 const MAX_SHOWN = 16;
+
+const NO_LABELS: ReadonlyMap<string, string> = new Map();
