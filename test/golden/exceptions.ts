@@ -103,7 +103,7 @@ const ANY_CASE =
   "data-plane D-27: header names and authentication schemes are recognised in any case";
 const UNREADABLE = "the report of a classifier says when a body could not be read";
 const CUT = "replies and metadata show at most 1 KiB of a label's value";
-const SHOWN = "replies list at most 16 labels of baggage, because clients choose how many it has";
+const SHOWN = "replies list at most 8 labels of baggage, because clients choose how many it has";
 const MEMBERWISE =
   "well-formed members of baggage are kept beside malformed ones, and of too many the last";
 const CLASSIFIED =

@@ -206,6 +206,6 @@ export class RequestLabels implements LabelSource {
 }
 
 /** A reply costs time for each label that it lists, so baggage must not choose how many these are. */
-const MAX_SHOWN = 16;
+const MAX_SHOWN = 8;
 
 const NO_LABELS: ReadonlyMap<string, string> = new Map();

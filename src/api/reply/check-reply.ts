@@ -28,7 +28,7 @@ function allLabels(flow: Flow, verdict: Verdict): ReplyLabels {
     if (shown && name !== TYPE_LABEL) telemetry.push(name, value);
   });
   telemetry.push(TYPE_LABEL, flow.type);
-  return { keys: new KeyList(keys.sort()), telemetry };
+  return { keys: new KeyList(keys.sort(), true), telemetry };
 }
 
 /**

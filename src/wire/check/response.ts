@@ -9,31 +9,38 @@ import type { ReportedDecision } from "./decisions/reported-decision.ts";
 import type { InflightRef } from "./request.ts";
 import { writePair, writeRef } from "./request-writer.ts";
 
-/** Sorted label keys of a reply. Their encoded forms are made when first needed, and kept. */
+/** Sorted label keys of a reply. Their encoded forms are made when first needed, and kept where the list is used again. */
 export class KeyList {
   readonly keys: readonly string[];
+  /** Made for one reply, whose writer does not keep encoded forms of it. */
+  readonly once: boolean;
   #proto: Fragment | undefined;
   #followed: Fragment | undefined;
   #follower: Fragment | undefined;
   #json: Buffer | undefined;
 
-  constructor(keys: readonly string[]) {
+  constructor(keys: readonly string[], once = false) {
     this.keys = keys;
+    this.once = once;
   }
 
-  /** A list of these keys and others. */
+  /** A list of these keys and others, for one reply. */
   with(others: readonly string[]): KeyList {
-    return others.length === 0 ? this : new KeyList([...this.keys, ...others].sort());
+    return others.length === 0 ? this : new KeyList(merged(this.keys, [...others].sort()), true);
   }
 
   /** As field `flow_label_keys` of CheckResponse. */
   get proto(): Fragment {
     if (this.#proto === undefined) {
       const out = new ProtoWriter();
-      for (const key of this.keys) out.text(0x32, key);
+      this.write(out);
       this.#proto = new Fragment(out.copy());
     }
     return this.#proto;
+  }
+
+  write(out: ProtoWriter): void {
+    for (const key of this.keys) out.text(0x32, key);
   }
 
   /** The same followed by more fields, as one fragment. The last one is kept, since it is nearly always the same. */
@@ -49,6 +56,18 @@ export class KeyList {
     this.#json ??= Buffer.from(JSON.stringify(this.keys));
     return this.#json;
   }
+}
+
+/** Two sorted lists as one. */
+function merged(left: readonly string[], right: readonly string[]): string[] {
+  const all: string[] = [];
+  let at = 0;
+  for (const key of right) {
+    for (let next = left[at]; next !== undefined && next <= key; next = left[++at]) all.push(next);
+    all.push(key);
+  }
+  for (; at < left.length; at++) all.push(left[at] ?? "");
+  return all;
 }
 
 /** Map entry of `telemetry_flow_labels` in CheckResponse. */
@@ -139,9 +158,11 @@ export class CheckResponseWriter {
     out.time(0x12, reply.end);
     for (const service of reply.services) out.text(0x22, service);
     out.textField(0x2a, reply.controlPoint);
-    if (telemetry === undefined) out.fragment(reply.keys.proto);
-    else {
-      out.fragment(reply.keys.followedBy(telemetry.fixed));
+    const { keys } = reply;
+    if (keys.once) keys.write(out);
+    else if (telemetry === undefined) out.fragment(keys.proto);
+    if (telemetry !== undefined) {
+      out.fragment(keys.once ? telemetry.fixed : keys.followedBy(telemetry.fixed));
       telemetry.writeTelemetry(out);
     }
     const pairs = reply.telemetry;

@@ -1,6 +1,6 @@
 // Profiles where a check spends its processor time, or allocates bytes on the heap: drives one Sluice as the bench
 // does and prints the share of each place as a Markdown table. `profile.ts [--transport own|grpc-js] [--json]
-// [--allocations] [--seconds N] [--functions N] [--keep FILE]`
+// [--baggage] [--allocations] [--seconds N] [--functions N] [--keep FILE]`
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,6 +16,7 @@ const { values: options } = parseArgs({
   options: {
     transport: { type: "string", default: "own" },
     json: { type: "boolean", default: false },
+    baggage: { type: "boolean", default: false },
     allocations: { type: "boolean", default: false },
     seconds: { type: "string", default: "5" },
     functions: { type: "string", default: "25" },
@@ -47,7 +48,8 @@ async function profiled(file: string): Promise<Profile> {
     policies: folders.one,
     transport: options.transport === "grpc-js" ? "grpc-js" : "own",
   });
-  const shape: keyof typeof SHAPE = options.json ? "json" : "auth";
+  const door = options.json ? "json" : "auth";
+  const shape: keyof typeof SHAPE = options.baggage ? `${door} with 180 baggage members` : door;
   const requests = await warm({ name: "profile", shape, server }, Number(options.seconds));
   const [begin, end] = options.allocations ? ["allocations", "allocated"] : ["profile", "profiled"];
   const { cost } = await runOnce({ shape, server }, requests, {
