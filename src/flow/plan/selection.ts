@@ -2,7 +2,8 @@
 // point is in `plan.ts`, so a check pays only for the rules at its own control point.
 
 import type { LabelSlots, Labels } from "../label.ts";
-import { compileMatcher, type Matcher } from "../match/matcher.ts";
+import { anyOf, compileMatcher, type Matcher } from "../match/matcher.ts";
+import type { Match } from "../match/work.ts";
 import type { SelectorRule } from "../rules.ts";
 
 /** Service name of selectors that match every service. */
@@ -41,15 +42,8 @@ export function select<T>(
 }
 
 /** Whether a candidate applies to a flow with these labels. */
-export function applies<T>(candidate: Candidate<T>, labels: Labels): boolean {
+export function applies<T>(candidate: Candidate<T>, labels: Labels): Match {
   return candidate.matches === undefined || candidate.matches(labels);
-}
-
-/** The items of all candidates that apply, in their order. */
-export function matching<T>(all: readonly Candidate<T>[], labels: Labels): T[] {
-  const found: T[] = [];
-  for (const candidate of all) if (applies(candidate, labels)) found.push(candidate.item);
-  return found;
 }
 
 /** All services that selectors name, except for `any`. */
@@ -72,15 +66,4 @@ export function candidates<T>(
     if (open.length > 0) found.push({ item, matches: anyOf(open.map(({ matches }) => matches)) });
   }
   return found.slice();
-}
-
-function anyOf(matchers: readonly (Matcher | undefined)[]): Matcher | undefined {
-  const [first] = matchers;
-  if (matchers.length === 1) return first;
-  const conditions: Matcher[] = [];
-  for (const matcher of matchers) {
-    if (matcher === undefined) return undefined;
-    conditions.push(matcher);
-  }
-  return (labels) => conditions.some((matches) => matches(labels));
 }
