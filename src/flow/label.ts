@@ -129,7 +129,7 @@ export class Labels implements Work {
   #prefixedSlot = -1;
   /** Created with the first label: most checks have none. */
   #classified: Map<string, ClassifierLabel> | undefined;
-  /** Work that regular expressions may still do for this check. */
+  /** Steps that regular expressions may still take for this check. */
   #work = WORK_PER_CHECK;
 
   constructor(schema: LabelSchema, source: LabelSource) {
@@ -162,9 +162,9 @@ export class Labels implements Work {
     return this.#prefixed;
   }
 
-  spend(units: number): boolean {
-    if (units > this.#work / 2) return false;
-    this.#work -= units;
+  spend(steps: number): boolean {
+    if (steps > this.#work / 2) return false;
+    this.#work -= steps;
     return true;
   }
 

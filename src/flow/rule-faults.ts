@@ -7,8 +7,8 @@ import { labelNameFaults } from "./classify/name.ts";
 import { compileRegex, type Regex } from "./match/regex.ts";
 import type { LabelRule } from "./rules.ts";
 
-/** A regular expression that is wrong, or else its size and the longest value that is tested (see `Regex`). */
-export type JudgedRegex = { readonly fault: string } | Pick<Regex, "size" | "longest">;
+/** What is wrong with a regular expression, or else what it costs and the longest value that is tested. */
+export type JudgedRegex = { readonly fault: string } | Pick<Regex, "cost" | "longest">;
 
 export function judgeRegex(regex: string): JudgedRegex {
   try {

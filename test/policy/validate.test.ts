@@ -221,7 +221,7 @@ test("a regular expression is warned of where long values cannot be tested, and 
     [
       [
         "regex",
-        "values of more than 72 characters are not tested, because the expression has 904 instructions",
+        "values of more than 72 characters are not tested, because the expression takes up to 904 steps for each character",
       ],
     ],
   );
@@ -229,7 +229,10 @@ test("a regular expression is warned of where long values cannot be tested, and 
     assert.deepEqual(judge(regex).warnings, [], regex);
   }
   const [finding] = judge("a[ab]{1000}[abc]{1000}[0-9]").findings;
-  assert.match(finding?.of.got ?? "", /has 2004 instructions; at most 2000 are allowed/);
+  assert.match(
+    finding?.of.got ?? "",
+    /takes up to 2004 steps for each character; at most 2000 are allowed/,
+  );
 });
 
 test("all findings of a document are reported together", () => {

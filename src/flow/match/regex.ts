@@ -9,27 +9,28 @@ import { type Match, WORK_PER_CHECK, type Work } from "./work.ts";
 export interface Regex {
   /** Whether the expression matches a part of the value. */
   test(value: string, work: Work): Match;
-  /** Number of instructions; 0 for comparisons. */
-  readonly size: number;
+  /** Steps for each UTF-16 unit of a value, at most; 0 for comparisons. */
+  readonly cost: number;
   /** Longest value that is tested where no other expression takes work, in UTF-16 units. */
   readonly longest: number;
 }
 
-/** With more instructions, not even values of 33 characters would be tested. */
-const MAX_SIZE = 2_000;
+/** With more, not even values of 33 characters would be tested. */
+const MAX_COST = 2_000;
 
 /** Throws a Fault with INVALID_ARGUMENT and the reason when the text is not an RE2 expression, or is too large a one. */
 export function compileRegex(regex: string): Regex {
   const program = compileProgram(regex);
   const compare = compileLiterals(regex);
-  if (compare !== undefined) return { test: compare, size: 0, longest: Number.POSITIVE_INFINITY };
+  if (compare !== undefined) return { test: compare, cost: 0, longest: Number.POSITIVE_INFINITY };
   const engine = engineOf(program);
-  const { size, cost } = engine;
-  if (cost > MAX_SIZE) {
-    const wanted = `at most ${MAX_SIZE} are allowed, because an agent tests values against it on every check`;
-    throw new Fault("INVALID_ARGUMENT", `regex "${regex}" has ${size} instructions; ${wanted}`);
+  const { cost } = engine;
+  if (cost > MAX_COST) {
+    const got = `regex "${regex}" takes up to ${cost} steps for each character`;
+    const wanted = `at most ${MAX_COST} are allowed, because every check may have to test a value`;
+    throw new Fault("INVALID_ARGUMENT", `${got}; ${wanted}`);
   }
-  return { test: memoised(engine), size, longest: Math.floor(WORK_PER_CHECK / 2 / cost) };
+  return { test: memoised(engine), cost, longest: Math.floor(WORK_PER_CHECK / 2 / cost) };
 }
 
 /** Short values that are remembered, and their longest length. */

@@ -58,9 +58,9 @@ export class Scalars {
     const regex = judgeRegex(value);
     if ("fault" in regex)
       return this.#refuse(tree, path, "a regular expression (RE2)", regex.fault);
-    const { size, longest } = regex;
+    const { cost, longest } = regex;
     if (longest < LONG_VALUE) {
-      const remark = `values of more than ${longest} characters are not tested, because the expression has ${size} instructions`;
+      const remark = `values of more than ${longest} characters are not tested, because the expression takes up to ${cost} steps for each character`;
       this.#report.warn("costly_regex", () => tree.at, path, remark);
     }
     return value;
