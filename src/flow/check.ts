@@ -3,6 +3,7 @@
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
+import { decidesAlone } from "#base/failure-mode.ts";
 import type { Held } from "#base/handler.ts";
 import { byFailureMode, needsFailureMode, unanswered, withoutGrant } from "./check/decision.ts";
 import { heldSlots } from "./check/held-slots.ts";
@@ -189,8 +190,9 @@ class Judgement implements Verdict {
   }
 
   /**
-   * Takes from every limiter that matches, also after one refused: the reply names them all. `now` is an argument, so
-   * that it is one object on the heap for all of them.
+   * Takes from every limiter that matches, also after one refused: the reply names them all. One that may match is taken
+   * to match, unless its failure mode answers alone. `now` is an argument, so that it is one object on the heap for all of
+   * them.
    */
   #take(limiters: readonly Candidate<Limiter>[], now: number): void {
     for (let at = 0; at < limiters.length; at++) {
@@ -199,13 +201,13 @@ class Judgement implements Verdict {
       const match = this.#applies(candidate);
       if (match === false) continue;
       const limiter = candidate.item;
-      if (match === undefined) {
-        this.#add(this.#resolve(unanswered(limiter.component)));
-        continue;
-      }
-      const taken = limiter.take(this.#flow, this.labels, now);
-      if (taken instanceof Pending) this.#await(limiter, taken);
-      else this.#add(this.#resolve(taken));
+      const untested = match === undefined && candidate.exempts?.(this.labels) !== true;
+      const taken =
+        untested && decidesAlone(limiter.component.onFailure)
+          ? unanswered(limiter.component)
+          : limiter.take(this.#flow, this.labels, now);
+      if (taken instanceof Pending) this.#await(limiter, taken, untested);
+      else this.#add(this.#resolve(taken, untested));
     }
   }
 
@@ -215,12 +217,18 @@ class Judgement implements Verdict {
     else this.decisions.push(decision);
   }
 
-  /** An undecided take is not a grant: the failure mode of its policy answers, and the decision names it. */
-  #resolve(decision: Decision): Decision {
+  /**
+   * An undecided take is not a grant: the failure mode of its policy answers, and the decision names it. So it does where
+   * it is not known whether the limiter applies (`untested`) and its mode has it asked all the same.
+   */
+  #resolve(decision: Decision, untested: boolean): Decision {
     let resolved = decision;
     if (needsFailureMode(decision)) {
       this.#context.observer.anomaly("undecided");
       resolved = byFailureMode(decision);
+    } else if (untested) {
+      this.#context.observer.anomaly("undecided");
+      resolved = { ...decision, failure: decision.failure ?? decision.component.onFailure };
     }
     if (resolved.dropped) this.#refused = true;
     return resolved;
@@ -338,12 +346,12 @@ class Judgement implements Verdict {
   // Waiting, which hardly any check does.
 
   /** Reserves the place of a decision that has not come, so that decisions keep the order of components. */
-  #await(limiter: Limiter, taken: Pending<Decision>): void {
+  #await(limiter: Limiter, taken: Pending<Decision>, untested: boolean): void {
     const place = this.decisions.length;
     this.#add(unanswered(limiter.component));
     this.#pendingOf<Decision>().add(taken, {
       answered: (decision = unanswered(limiter.component)) => {
-        this.decisions[place] = this.#resolve(decision);
+        this.decisions[place] = this.#resolve(decision, untested);
         if (this.#refused) this.#pending?.leaveQueues();
       },
       late: (decision) => {

@@ -14,6 +14,8 @@ export interface Candidate<T> {
   readonly item: T;
   /** Undefined matches every flow. */
   readonly matches: Matcher | undefined;
+  /** Whether the numbers of a limiter let the flow pass, whatever its failure mode is. Undefined where they never do. */
+  readonly exempts?: ((labels: Labels) => boolean) | undefined;
 }
 
 /** One selector at one control point, compiled. */
@@ -23,7 +25,7 @@ interface CompiledSelector {
 }
 
 /** An item (classifier, meter or stage member) with its selectors at one control point. */
-export interface Selected<T> {
+export interface Selected<T> extends Pick<Candidate<T>, "exempts"> {
   readonly item: T;
   readonly selectors: readonly CompiledSelector[];
 }
@@ -61,9 +63,10 @@ export function candidates<T>(
   services: ReadonlySet<string>,
 ): readonly Candidate<T>[] {
   const found: Candidate<T>[] = [];
-  for (const { item, selectors } of all) {
+  for (const { item, selectors, exempts } of all) {
     const open = selectors.filter(({ service }) => service === ANY || services.has(service));
-    if (open.length > 0) found.push({ item, matches: anyOf(open.map(({ matches }) => matches)) });
+    const matches = anyOf(open.map((selector) => selector.matches));
+    if (open.length > 0) found.push({ item, matches, exempts });
   }
   return found.slice();
 }

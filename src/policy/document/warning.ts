@@ -14,7 +14,7 @@ export const WARNINGS = {
   client_label:
     "Clients alone choose the label, in their baggage or a header, and with it what a request costs, how important it is, or whether a selector chooses it.",
   costly_regex:
-    "Long values are not tested against the regular expression, because that would take too long. For flows with such values the failure modes decide.",
+    "Long values are not tested against the regular expression, because that would take too long. `on_failure` decides about flows that have them.",
   unknown_metric: "Nothing measures the metric that a query reads, so the query has no values.",
   unknown_flux_meter: "A query reads a flux meter that no policy defines.",
   literal_path: "A segment of a path template looks like a parameter or a wildcard and is neither.",

@@ -76,28 +76,51 @@ function agent(...given: readonly Given[]) {
   };
 }
 
-const KINDS: readonly (readonly [LimiterRule, LimiterNumbers])[] = [
-  [samplerRule({ rampMode: true }), share(100)],
-  [samplerRule(), share(100)],
-  [rateRule(), rate(9, 9)],
-  [concurrencyRule(), concurrency(9)],
-  [quotaRule(), quota(9, 9)],
+/** Of each kind, with numbers that let flows pass, and others with which it refuses the first one. */
+const KINDS: readonly (readonly [LimiterRule, LimiterNumbers, ...LimiterNumbers[]])[] = [
+  [samplerRule({ rampMode: true }), share(100), share(0)],
+  [samplerRule(), share(100), share(0)],
+  [rateRule(), rate(9, 9), rate(0, 0)],
+  [concurrencyRule(), concurrency(9), concurrency(0)],
+  [quotaRule(), quota(9, 9), quota(0, 0)],
   [loadRule(), load(1)],
 ];
 
-test("the failure mode of a limiter answers, and only `open` lets the flow pass", () => {
-  for (const [rule, numbers] of KINDS) {
+test("the failure mode of a limiter answers: it passes, refuses, or takes the rule to apply", () => {
+  for (const [rule, ...all] of KINDS) {
     for (const onFailure of FAILURE_MODES) {
-      const at = agent([{ ...rule, onFailure, selectors: selectors() }, numbers]);
-      const verdict = at.judge(TOO_LONG);
-      const [decision] = verdict.decisions;
-      assert.equal(verdict.accepted, onFailure === "open", `${rule.kind} ${onFailure}`);
-      assert.deepEqual([decision?.outcome, decision?.failure], ["undecided", onFailure]);
-      assert.deepEqual(at.anomalies, ["match_too_costly", "undecided"]);
-      assert.equal(at.judge(MATCHES).decisions[0]?.outcome, "granted");
-      assert.deepEqual(at.judge(DIFFERS).decisions, []);
-      assert.equal(at.anomalies.length, 2);
+      const given = { ...rule, onFailure, selectors: selectors() };
+      const results = all.map((numbers, which) => {
+        const at = agent([given, numbers]);
+        const { accepted, decisions } = at.judge(TOO_LONG);
+        assert.deepEqual(at.anomalies, ["match_too_costly", "undecided"]);
+        assert.equal(decisions[0]?.failure, onFailure);
+        // Others are judged as always.
+        assert.deepEqual(at.judge(DIFFERS).decisions, []);
+        const [decision] = at.judge(MATCHES).decisions;
+        assert.equal(decision?.outcome, which === 0 ? "granted" : "refused");
+        assert.equal(at.anomalies.length, 2);
+        return accepted;
+      });
+      const wanted = { open: [true, true], closed: [false, false] }[String(onFailure)];
+      assert.deepEqual(
+        results,
+        (wanted ?? [true, false]).slice(0, all.length),
+        `${rule.kind} ${onFailure}`,
+      );
     }
+  }
+});
+
+test("a limiter with `pass_through`, and a session that always passes, refuse nobody", () => {
+  for (const onFailure of FAILURE_MODES) {
+    const given = { onFailure, selectors: selectors() };
+    const at = agent(
+      [samplerRule({ ...given, sessionLabelKey: "who" }), share(0, ["vip"])],
+      [rateRule(given), rate(0, 0, true)],
+      [quotaRule({}, given), quota(0, 0, true)],
+    );
+    assert.equal(at.judge({ ...TOO_LONG, who: "vip" }).accepted, true, onFailure);
   }
 });
 
