@@ -6,6 +6,11 @@ export const FAILURE_MODES = ["open", "closed", "local", "last_known"] as const;
 /** `local` is the kind's own way: counting in process where shared counters do not answer, else its default. */
 export type FailureMode = (typeof FAILURE_MODES)[number];
 
+/** Whether a mode answers without any count. */
+export function decidesAlone(mode: FailureMode): mode is "open" | "closed" {
+  return mode === "open" || mode === "closed";
+}
+
 /** Accepts everything, refuses everything, or goes on with the numbers that were valid last. */
 export type StandIn = "open" | "closed" | "last_known";
 
@@ -19,5 +24,5 @@ export function standInOf(
   known: boolean,
 ): StandIn {
   if (mode === "last_known") return known ? mode : byDefault;
-  return mode === "open" || mode === "closed" ? mode : byDefault;
+  return mode !== undefined && decidesAlone(mode) ? mode : byDefault;
 }

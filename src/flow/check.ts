@@ -3,12 +3,14 @@
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
+import { decidesAlone } from "#base/failure-mode.ts";
 import type { Held } from "#base/handler.ts";
 import { byFailureMode, needsFailureMode, unanswered, withoutGrant } from "./check/decision.ts";
 import { heldSlots } from "./check/held-slots.ts";
 import { PendingAnswers } from "./check/pending-answers.ts";
 import type { Reservations } from "./check/reservations.ts";
 import { RequestReader } from "./classify/extract.ts";
+import { NOT_TESTED } from "./classify/unreadable.ts";
 import {
   type ClassifierInfo,
   type Decision,
@@ -21,10 +23,11 @@ import {
 } from "./flow.ts";
 import { Labels } from "./label.ts";
 import type { Limiter, Lookup, Shadow } from "./limit/stage-member.ts";
+import type { Match } from "./match/work.ts";
 import type { Observer } from "./observer.ts";
 import type { InProgress } from "./overload/in-progress.ts";
 import type { Plan, ServicePlan, Step } from "./plan/plan.ts";
-import { applies, type Candidate, matching } from "./plan/selection.ts";
+import { applies, type Candidate } from "./plan/selection.ts";
 import type { LimitStage } from "./stages.ts";
 
 export interface JudgementContext {
@@ -125,7 +128,7 @@ class Judgement implements Verdict {
     try {
       const { classifiers, meters } = this.#plan;
       if (classifiers.length > 0) this.#classify();
-      if (meters.length > 0) this.fluxMeters = matching(meters, this.labels);
+      if (meters.length > 0) this.fluxMeters = this.#meter(meters);
       return this.#ask();
     } catch (thrown) {
       this.#abort();
@@ -133,17 +136,40 @@ class Judgement implements Verdict {
     }
   }
 
-  /** Runs the classifiers that match the labels as they arrived: none sees the labels of another. */
+  /** Whether a candidate applies. Where that would cost too much to know it is counted, and the caller says what follows. */
+  #applies(candidate: Candidate<unknown>): Match {
+    const match = applies(candidate, this.labels);
+    if (match === undefined) this.#context.observer.anomaly("match_too_costly");
+    return match;
+  }
+
+  /**
+   * Runs the classifiers that match the labels as they arrived: none sees the labels of another. Where it is not known
+   * whether one matches, its labels are unreadable.
+   */
   #classify(): void {
     const { http } = this.#flow;
     if (http === undefined) return;
+    const { classifiers } = this.#plan;
     const request = new RequestReader(http);
     const { observer } = this.#context;
-    this.classifiers = matching(this.#plan.classifiers, this.labels).map((classifier) => {
-      const info = classifier.run(request, this.labels);
+    const matches = classifiers.map((candidate) => this.#applies(candidate));
+    const infos: ClassifierInfo[] = [];
+    for (const [at, { item }] of classifiers.entries()) {
+      const match = matches[at];
+      if (match === false) continue;
+      const info = match ? item.run(request, this.labels) : item.fail(NOT_TESTED, this.labels);
       if (info.unreadable !== undefined) observer.anomaly("label_unreadable");
-      return info;
-    });
+      infos.push(info);
+    }
+    this.classifiers = infos;
+  }
+
+  /** The flux meters that measure this flow. */
+  #meter(meters: readonly Candidate<string>[]): readonly string[] {
+    const names: string[] = [];
+    for (const candidate of meters) if (this.#applies(candidate)) names.push(candidate.item);
+    return names;
   }
 
   /** Asks step after step until one refuses, one has the answer, one has to wait, or all have granted. */
@@ -164,17 +190,24 @@ class Judgement implements Verdict {
   }
 
   /**
-   * Takes from every limiter that matches, also after one refused: the reply names them all. `now` is an argument, so
-   * that it is one object on the heap for all of them.
+   * Takes from every limiter that matches, also after one refused: the reply names them all. One that may match is taken
+   * to match, unless its failure mode answers alone. `now` is an argument, so that it is one object on the heap for all of
+   * them.
    */
   #take(limiters: readonly Candidate<Limiter>[], now: number): void {
     for (let at = 0; at < limiters.length; at++) {
       const candidate = limiters[at];
-      if (candidate === undefined || !applies(candidate, this.labels)) continue;
+      if (candidate === undefined) continue;
+      const match = this.#applies(candidate);
+      if (match === false) continue;
       const limiter = candidate.item;
-      const taken = limiter.take(this.#flow, this.labels, now);
-      if (taken instanceof Pending) this.#await(limiter, taken);
-      else this.#add(this.#resolve(taken));
+      const untested = match === undefined && candidate.exempts?.(this.labels) !== true;
+      const taken =
+        untested && decidesAlone(limiter.component.onFailure)
+          ? unanswered(limiter.component)
+          : limiter.take(this.#flow, this.labels, now);
+      if (taken instanceof Pending) this.#await(limiter, taken, untested);
+      else this.#add(this.#resolve(taken, untested));
     }
   }
 
@@ -184,12 +217,18 @@ class Judgement implements Verdict {
     else this.decisions.push(decision);
   }
 
-  /** An undecided take is not a grant: the failure mode of its policy answers, and the decision names it. */
-  #resolve(decision: Decision): Decision {
+  /**
+   * An undecided take is not a grant: the failure mode of its policy answers, and the decision names it. So it does where
+   * it is not known whether the limiter applies (`untested`) and its mode has it asked all the same.
+   */
+  #resolve(decision: Decision, untested: boolean): Decision {
     let resolved = decision;
     if (needsFailureMode(decision)) {
       this.#context.observer.anomaly("undecided");
       resolved = byFailureMode(decision);
+    } else if (untested) {
+      this.#context.observer.anomaly("undecided");
+      resolved = { ...decision, failure: decision.failure ?? decision.component.onFailure };
     }
     if (resolved.dropped) this.#refused = true;
     return resolved;
@@ -201,7 +240,7 @@ class Judgement implements Verdict {
     // The hit of the lookup that comes first in component order counts.
     let best = lookups.length;
     for (const [at, candidate] of lookups.entries()) {
-      if (!applies(candidate, this.labels)) continue;
+      if (!this.#applies(candidate)) continue;
       const found = candidate.item.find(this.#flow, this.labels, now);
       const hit = (answer: LookupHit | undefined) => {
         if (answer === undefined || at >= best) return;
@@ -220,7 +259,7 @@ class Judgement implements Verdict {
   #observe(shadows: readonly Candidate<Shadow>[]): void {
     const now = this.#asked;
     for (const candidate of shadows) {
-      if (applies(candidate, this.labels)) candidate.item.observe(this.#flow, this.labels, now);
+      if (this.#applies(candidate)) candidate.item.observe(this.#flow, this.labels, now);
     }
   }
 
@@ -307,12 +346,12 @@ class Judgement implements Verdict {
   // Waiting, which hardly any check does.
 
   /** Reserves the place of a decision that has not come, so that decisions keep the order of components. */
-  #await(limiter: Limiter, taken: Pending<Decision>): void {
+  #await(limiter: Limiter, taken: Pending<Decision>, untested: boolean): void {
     const place = this.decisions.length;
     this.#add(unanswered(limiter.component));
     this.#pendingOf<Decision>().add(taken, {
       answered: (decision = unanswered(limiter.component)) => {
-        this.decisions[place] = this.#resolve(decision);
+        this.decisions[place] = this.#resolve(decision, untested);
         if (this.#refused) this.#pending?.leaveQueues();
       },
       late: (decision) => {

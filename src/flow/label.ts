@@ -4,6 +4,8 @@
 // so a client that withholds the source of that label cannot choose its value either.
 
 import { decimalOf } from "#base/text/decimal.ts";
+import type { Regex } from "./match/regex.ts";
+import { WORK_PER_CHECK, type Work } from "./match/work.ts";
 
 /** The origin of a label's value. */
 export type LabelOrigin = "attribute" | "classifier" | "claim" | "baggage";
@@ -80,6 +82,8 @@ export function isReserved(name: string): boolean {
 
 /** Assigns one slot to each label name. A control point has its own, filled while its plan is compiled. */
 export class LabelSlots {
+  /** The regular expressions of the control point, by their text. */
+  readonly regexes = new Map<string, Regex>();
   /** Names of the labels that classifiers of the control point make. */
   readonly classified: ReadonlySet<string>;
   readonly #keys: LabelKey[] = [];
@@ -116,7 +120,7 @@ export interface ClassifierLabel {
 const UNREAD = Symbol("unread");
 
 /** The labels of one check: values of the source by slot, each read once and on demand, and classifier labels on top. */
-export class Labels {
+export class Labels implements Work {
   readonly source: LabelSource;
   readonly #schema: LabelSchema;
   readonly #values: (string | undefined | typeof UNREAD)[];
@@ -125,6 +129,8 @@ export class Labels {
   #prefixedSlot = -1;
   /** Created with the first label: most checks have none. */
   #classified: Map<string, ClassifierLabel> | undefined;
+  /** Steps that regular expressions may still take for this check. */
+  #work = WORK_PER_CHECK;
 
   constructor(schema: LabelSchema, source: LabelSource) {
     this.source = source;
@@ -154,6 +160,12 @@ export class Labels {
       this.#prefixedSlot = slot;
     }
     return this.#prefixed;
+  }
+
+  spend(steps: number): boolean {
+    if (steps > this.#work / 2) return false;
+    this.#work -= steps;
+    return true;
   }
 
   origin(slot: number): LabelOrigin | undefined {

@@ -4,19 +4,18 @@
 import { Fault } from "#base/fault.ts";
 import { compileExtractor } from "./classify/extract.ts";
 import { labelNameFaults } from "./classify/name.ts";
-import { compileRegex } from "./match/regex.ts";
-import type { ExpressionRule, LabelRule, MatcherRule } from "./rules.ts";
+import { compileRegex, type Regex } from "./match/regex.ts";
+import type { LabelRule } from "./rules.ts";
 
-const OPERATORS: ReadonlySet<string> = new Set(["In", "NotIn", "Exists", "DoesNotExist"]);
+/** What is wrong with a regular expression, or else what it costs and the longest value that is tested. */
+export type JudgedRegex = { readonly fault: string } | Pick<Regex, "cost" | "longest">;
 
-/** Every fault of a label matcher; empty when it compiles. */
-export function matcherFaults(rule: MatcherRule): string[] {
-  const faults: string[] = [];
-  for (const { key, operator } of rule.list) {
-    if (!OPERATORS.has(operator)) faults.push(unknownOperator(key, operator));
+export function judgeRegex(regex: string): JudgedRegex {
+  try {
+    return compileRegex(regex);
+  } catch (thrown) {
+    return { fault: Fault.from(thrown).message };
   }
-  if (rule.expression !== undefined) addExpressionFaults(rule.expression, faults);
-  return faults;
 }
 
 /** Message for a requirement whose operator does not exist. */
@@ -33,26 +32,4 @@ export function labelRuleFaults(rule: LabelRule): string[] {
     faults.push(`label "${rule.label}": ${Fault.from(thrown).message}`);
   }
   return faults;
-}
-
-function addExpressionFaults(rule: ExpressionRule, faults: string[]): void {
-  switch (rule.kind) {
-    case "not":
-      addExpressionFaults(rule.of, faults);
-      return;
-    case "all":
-    case "any":
-      for (const part of rule.of) addExpressionFaults(part, faults);
-      return;
-    case "label_matches":
-      try {
-        compileRegex(rule.regex);
-      } catch (thrown) {
-        faults.push(Fault.from(thrown).message);
-      }
-      return;
-    case "label_exists":
-    case "label_equals":
-      return;
-  }
 }

@@ -84,6 +84,8 @@ function check(session: ClientHttp2Session, { address, user }: Caller, body: str
 
 function sessionTo(t: TestContext, address: string): ClientHttp2Session {
   const session = connect(`http://${address}`);
+  // The agent may be gone before the connection.
+  session.on("error", () => undefined);
   t.after(() => session.destroy());
   return session;
 }

@@ -145,7 +145,7 @@ describe("classifiers", () => {
   function classifierOf(index: number, unreadable?: string): Classifier {
     const identity = { policyName: "p", policyHash: "h", classifierIndex: index };
     const info = { ...identity, error: ClassifierError.none, unreadable };
-    return { info, run: () => info };
+    return { info, run: () => info, fail: () => info };
   }
 
   it("reports each one that could not read the source of a label", () => {

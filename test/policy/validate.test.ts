@@ -210,6 +210,31 @@ test("a label that a Rego module does not define gives a warning", () => {
   assert.deepEqual(rego("b"), ["rego", "rego.labels.b"]);
 });
 
+test("a regular expression is warned of where long values cannot be tested, and refused where short ones cannot", () => {
+  const judge = (regex: string) =>
+    judged(
+      `resources: {flow_control: {flux_meters: {a: {selectors: [{control_point: ingress, label_matcher: {expression: {label_matches: {label: http.path, regex: '${regex}'}}}}]}}}}`,
+    );
+  const costly = judge("a[ab]{900}[0-9]").warnings.filter(({ of }) => of.code === "costly_regex");
+  assert.deepEqual(
+    costly.map(({ of }) => [of.path.split(".").at(-1), of.text]),
+    [
+      [
+        "regex",
+        "values of more than 72 characters are not tested, because the expression takes up to 904 steps for each character",
+      ],
+    ],
+  );
+  for (const regex of ["^/api/v[0-9]+/.*/orders$", "(gold|silver)$", "a[ab]{3}[0-9]"]) {
+    assert.deepEqual(judge(regex).warnings, [], regex);
+  }
+  const [finding] = judge("a[ab]{1000}[abc]{1000}[0-9]").findings;
+  assert.match(
+    finding?.of.got ?? "",
+    /takes up to 2004 steps for each character; at most 2000 are allowed/,
+  );
+});
+
 test("all findings of a document are reported together", () => {
   const all = lines(circuit(...ONE_FAULT.map(([component]) => component)));
   assert.equal(all.length, ONE_FAULT.length, all.join("\n"));

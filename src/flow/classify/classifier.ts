@@ -15,6 +15,8 @@ export interface Classifier {
   readonly info: ClassifierInfo;
   /** Sets this classifier's labels and returns the report of the run. Never throws. */
   run(request: RequestReader, labels: Labels): ClassifierInfo;
+  /** The same for a request of which none of its values can be read. */
+  fail(reason: Unreadable, labels: Labels): ClassifierInfo;
 }
 
 interface LabelExtractor {
@@ -53,6 +55,14 @@ export function compileClassifier(rule: ClassifierRule, slots: LabelSlots): Clas
       if (values === undefined) return failed;
       const first = setLabels(extractors, values, labels);
       return first === undefined ? info : unreadableInfo(first);
+    },
+    fail(reason, labels) {
+      setLabels(
+        extractors,
+        extractors.map(() => reason),
+        labels,
+      );
+      return unreadableInfo(reason);
     },
   };
 }

@@ -10,6 +10,8 @@ export interface Unreadable {
 export const CUT: Unreadable = Object.freeze({ reason: "body_cut" });
 /** Text that is no JSON document or no token. */
 export const MALFORMED: Unreadable = Object.freeze({ reason: "malformed" });
+/** The selector has a regular expression for which a value of the request is too long. */
+export const NOT_TESTED: Unreadable = Object.freeze({ reason: "not_tested" });
 /** A JSON document that is too long or nested too deep. */
 export const TOO_LARGE: Unreadable = Object.freeze({ reason: "too_large" });
 

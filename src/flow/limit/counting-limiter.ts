@@ -1,7 +1,7 @@
 // The common part of rate limiters and concurrency limiters: turns labels into one request to a counter engine, and its
 // answer into a Decision and a Grant.
 
-import type { FailureMode } from "#base/failure-mode.ts";
+import { decidesAlone, type FailureMode } from "#base/failure-mode.ts";
 import type { CounterEngine, EngineAnswer, LocalEngine } from "../counters/counter-engine.ts";
 import {
   type Component,
@@ -271,11 +271,6 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
   #grants(amount: number): boolean {
     return amount > 0 || this.#grantsNothing;
   }
-}
-
-/** Whether a mode answers without any count. */
-function decidesAlone(mode: FailureMode): mode is "open" | "closed" {
-  return mode === "open" || mode === "closed";
 }
 
 /** `tokens` as the limiter's input reads them: negative without their label. */

@@ -1,13 +1,15 @@
 // Label matchers: the conditions under which a selector applies to a flow, compiled to closures when a plan
-// arrives. Regular expressions are RE2: unanchored, and matched in linear time.
+// arrives. Regular expressions are RE2 and unanchored. One that would do too much work leaves the match undefined, unless
+// other conditions decide it.
 
 import { Fault } from "#base/fault.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import { unknownOperator } from "../rule-faults.ts";
 import type { ExpressionRule, MatcherRule, Requirement } from "../rules.ts";
 import { compileRegex } from "./regex.ts";
+import type { Match } from "./work.ts";
 
-export type Matcher = (labels: Labels) => boolean;
+export type Matcher = (labels: Labels) => Match;
 
 /** A compiled part, or its value where that is the same for every flow. */
 type Part = boolean | Matcher;
@@ -19,9 +21,17 @@ export function compileMatcher(rule: MatcherRule, slots: LabelSlots): Matcher | 
   );
   for (const requirement of rule.list) parts.push(compileRequirement(requirement, slots));
   if (rule.expression !== undefined) parts.push(compileExpression(rule.expression, slots));
-  const whole = all(parts);
-  if (whole === true) return undefined;
-  return whole === false ? () => false : whole;
+  return matcherOf(all(parts));
+}
+
+/** True when any of the matchers is; undefined, as these are, for one that matches every flow. */
+export function anyOf(matchers: readonly (Matcher | undefined)[]): Matcher | undefined {
+  return matcherOf(any(matchers.map((matcher) => matcher ?? true)));
+}
+
+function matcherOf(part: Part): Matcher | undefined {
+  if (part === true) return undefined;
+  return part === false ? () => false : part;
 }
 
 function compileRequirement(rule: Requirement, slots: LabelSlots): Matcher {
@@ -31,8 +41,7 @@ function compileRequirement(rule: Requirement, slots: LabelSlots): Matcher {
       return oneOf(slot, rule.values);
     case "NotIn": {
       // The negation of In, so it is true for a flow that lacks the label.
-      const within = oneOf(slot, rule.values);
-      return (labels) => !within(labels);
+      return negation(oneOf(slot, rule.values));
     }
     case "Exists":
       return exists(slot);
@@ -56,7 +65,7 @@ function compileExpression(rule: ExpressionRule, slots: LabelSlots): Part {
     case "label_equals":
       return equals(slots.of(rule.label), rule.value);
     case "label_matches":
-      return matches(slots.of(rule.label), rule.regex);
+      return matches(rule.label, rule.regex, slots);
   }
 }
 
@@ -79,40 +88,50 @@ function oneOf(slot: number, values: readonly string[]): Matcher {
   };
 }
 
-function matches(slot: number, regex: string): Matcher {
-  const test = compileRegex(regex);
+/** Rules of one control point that have an expression in common share it, and what it remembers. */
+function matches(label: string, text: string, slots: LabelSlots): Matcher {
+  const slot = slots.of(label);
+  const regex = slots.regexes.get(text) ?? compileRegex(text);
+  slots.regexes.set(text, regex);
   return (labels) => {
     const value = labels.get(slot);
-    return value !== undefined && test(value);
+    return value === undefined ? false : regex.test(value, labels);
   };
 }
 
 function not(part: Part): Part {
-  return typeof part === "boolean" ? !part : (labels) => !part(labels);
+  return typeof part === "boolean" ? !part : negation(part);
 }
 
-function all(parts: readonly Part[]): Part {
-  const open = parts.filter((part) => typeof part !== "boolean");
-  if (parts.includes(false)) return false;
-  const [first, second] = open;
-  if (first === undefined) return true;
-  if (second === undefined) return first;
-  if (open.length === 2) return (labels) => first(labels) && second(labels);
+function negation(part: Matcher): Matcher {
   return (labels) => {
-    for (const part of open) if (!part(labels)) return false;
-    return true;
+    const match = part(labels);
+    return match === undefined ? undefined : !match;
   };
 }
 
+function all(parts: readonly Part[]): Part {
+  return combine(parts, false);
+}
+
 function any(parts: readonly Part[]): Part {
+  return combine(parts, true);
+}
+
+/** True or false as soon as one part is `decisive`, else the opposite; undefined if that depends on undefined parts. */
+function combine(parts: readonly Part[], decisive: boolean): Part {
   const open = parts.filter((part) => typeof part !== "boolean");
-  if (parts.includes(true)) return true;
+  if (parts.includes(decisive)) return decisive;
   const [first, second] = open;
-  if (first === undefined) return false;
+  if (first === undefined) return !decisive;
   if (second === undefined) return first;
-  if (open.length === 2) return (labels) => first(labels) || second(labels);
   return (labels) => {
-    for (const part of open) if (part(labels)) return true;
-    return false;
+    let match: Match = !decisive;
+    for (const part of open) {
+      const one = part(labels);
+      if (one === decisive) return decisive;
+      if (one === undefined) match = undefined;
+    }
+    return match;
   };
 }

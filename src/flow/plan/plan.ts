@@ -3,7 +3,7 @@
 
 import { type Classifier, compileClassifier } from "../classify/classifier.ts";
 import type { Component } from "../flow.ts";
-import { EMPTY_SCHEMA, type LabelSchema, LabelSlots } from "../label.ts";
+import { EMPTY_SCHEMA, type LabelSchema, LabelSlots, type Labels } from "../label.ts";
 import {
   holdsSlots,
   type Limiter,
@@ -135,7 +135,7 @@ function compileControlPoint(
     else {
       const { member, state } = bind(rule, slots);
       const { stage } = rows[member.component.kind];
-      members.push({ ...selected(member, rule), stage });
+      members.push({ ...selected(member, rule), stage, exempts: exemption(rule, state, slots) });
       const here = rule.selectors.filter((selector) => isOurs(selector, name, group));
       shed.push({ rule, selectors: here, component: member.component, state, stage });
     }
@@ -159,6 +159,18 @@ function compileControlPoint(
     members: members.map(({ item }) => item),
     forServices: byServices(named, planFor),
   });
+}
+
+/** Passing is up to a sampler's numbers for some values of the label by which it tells sessions apart. */
+function exemption(
+  rule: LimiterRule,
+  state: LimiterState,
+  slots: LabelSlots,
+): ((labels: Labels) => boolean) | undefined {
+  if (state.passes === undefined) return undefined;
+  const key = "sessionLabelKey" in rule ? rule.sessionLabelKey : "";
+  const slot = key === "" ? -1 : slots.of(key);
+  return (labels) => state.passes?.(slot < 0 ? undefined : labels.get(slot)) === true;
 }
 
 /** The labels of all classifiers, whatever their selectors: a client may know how not to be selected by one. */

@@ -2,7 +2,8 @@
 // point is in `plan.ts`, so a check pays only for the rules at its own control point.
 
 import type { LabelSlots, Labels } from "../label.ts";
-import { compileMatcher, type Matcher } from "../match/matcher.ts";
+import { anyOf, compileMatcher, type Matcher } from "../match/matcher.ts";
+import type { Match } from "../match/work.ts";
 import type { SelectorRule } from "../rules.ts";
 
 /** Service name of selectors that match every service. */
@@ -13,6 +14,8 @@ export interface Candidate<T> {
   readonly item: T;
   /** Undefined matches every flow. */
   readonly matches: Matcher | undefined;
+  /** Whether the numbers of a limiter let the flow pass, whatever its failure mode is. Undefined where they never do. */
+  readonly exempts?: ((labels: Labels) => boolean) | undefined;
 }
 
 /** One selector at one control point, compiled. */
@@ -22,7 +25,7 @@ interface CompiledSelector {
 }
 
 /** An item (classifier, meter or stage member) with its selectors at one control point. */
-export interface Selected<T> {
+export interface Selected<T> extends Pick<Candidate<T>, "exempts"> {
   readonly item: T;
   readonly selectors: readonly CompiledSelector[];
 }
@@ -41,15 +44,8 @@ export function select<T>(
 }
 
 /** Whether a candidate applies to a flow with these labels. */
-export function applies<T>(candidate: Candidate<T>, labels: Labels): boolean {
+export function applies<T>(candidate: Candidate<T>, labels: Labels): Match {
   return candidate.matches === undefined || candidate.matches(labels);
-}
-
-/** The items of all candidates that apply, in their order. */
-export function matching<T>(all: readonly Candidate<T>[], labels: Labels): T[] {
-  const found: T[] = [];
-  for (const candidate of all) if (applies(candidate, labels)) found.push(candidate.item);
-  return found;
 }
 
 /** All services that selectors name, except for `any`. */
@@ -67,20 +63,10 @@ export function candidates<T>(
   services: ReadonlySet<string>,
 ): readonly Candidate<T>[] {
   const found: Candidate<T>[] = [];
-  for (const { item, selectors } of all) {
+  for (const { item, selectors, exempts } of all) {
     const open = selectors.filter(({ service }) => service === ANY || services.has(service));
-    if (open.length > 0) found.push({ item, matches: anyOf(open.map(({ matches }) => matches)) });
+    const matches = anyOf(open.map((selector) => selector.matches));
+    if (open.length > 0) found.push({ item, matches, exempts });
   }
   return found.slice();
-}
-
-function anyOf(matchers: readonly (Matcher | undefined)[]): Matcher | undefined {
-  const [first] = matchers;
-  if (matchers.length === 1) return first;
-  const conditions: Matcher[] = [];
-  for (const matcher of matchers) {
-    if (matcher === undefined) return undefined;
-    conditions.push(matcher);
-  }
-  return (labels) => conditions.some((matches) => matches(labels));
 }

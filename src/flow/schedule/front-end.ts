@@ -27,6 +27,10 @@ interface Workload {
   readonly parameters: WorkloadParameters;
 }
 
+function lower(one: Workload | undefined, other: Workload): Workload {
+  return one !== undefined && one.parameters.priority <= other.parameters.priority ? one : other;
+}
+
 export class FrontEnd {
   readonly #workloads: readonly Workload[];
   readonly #byDefault: Workload;
@@ -71,11 +75,20 @@ export class FrontEnd {
     };
   }
 
+  /**
+   * The first workload that matches. Where that would cost too much to know it is the least important of those that may be
+   * the first, so that clients gain nothing by values that are too long.
+   */
   #workloadOf(labels: Labels): Workload {
+    let lowest: Workload | undefined;
     for (const workload of this.#workloads) {
-      if (workload.matches === undefined || workload.matches(labels)) return workload;
+      const match = workload.matches === undefined || workload.matches(labels);
+      if (match) return lower(lowest, workload);
+      if (match === false) continue;
+      this.#observer.anomaly("match_too_costly");
+      lowest = lower(lowest, workload);
     }
-    return this.#byDefault;
+    return lower(lowest, this.#byDefault);
   }
 
   #get(labels: Labels, slot: number): string | undefined {

@@ -22,7 +22,7 @@ const MAX_KEPT = 100;
 /** Length of one part of a finding in UTF-16 units; longer parts are cut, since names can be as long as the text. */
 const MAX_LENGTH = 500;
 
-/** Limit of `Report.spend`; worth half a second at worst. */
+/** Limit of `Report.spend`; worth a second at worst. */
 const MAX_COST = 100_000;
 
 /** A position, or a function that finds it: searching takes time in proportion to the document. */

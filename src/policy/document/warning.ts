@@ -13,6 +13,8 @@ export const WARNINGS = {
     "Nothing that Sluice knows makes this label: no request attribute or header, and no classifier in force.",
   client_label:
     "Clients alone choose the label, in their baggage or a header, and with it what a request costs, how important it is, or whether a selector chooses it.",
+  costly_regex:
+    "Long values are not tested against the regular expression, because that would take too long. `on_failure` decides about flows that have them.",
   unknown_metric: "Nothing measures the metric that a query reads, so the query has no values.",
   unknown_flux_meter: "A query reads a flux meter that no policy defines.",
   literal_path: "A segment of a path template looks like a parameter or a wildcard and is neither.",

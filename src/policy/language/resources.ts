@@ -226,7 +226,7 @@ const rule = message("Rule", {
   extractor: about("Source of the label's value.", required(part(extractor))),
   telemetry: telemetry(),
   unreadable_value: about(
-    "Value of the label where its source cannot be read: the proxy sent only the beginning of the body, or the text is no JSON document or token. Empty leaves such a flow without the label.",
+    "Value of the label where its source cannot be read: the proxy sent only the beginning of the body, the text is no JSON document or token, or a selector's regular expression was not tested because a value is too long for it. Empty leaves such a flow without the label.",
     text(),
   ),
 });

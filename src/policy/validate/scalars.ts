@@ -2,7 +2,7 @@
 
 import { parseSeconds } from "#base/duration.ts";
 import { nearest, respelled } from "#base/text/spelling.ts";
-import { labelRuleFaults, matcherFaults } from "#flow/rule-faults.ts";
+import { judgeRegex, labelRuleFaults } from "#flow/rule-faults.ts";
 import type { Report } from "../document/finding.ts";
 import { digitsOf, doubleOf, INTEGER_RANGES, integerOf } from "../document/number.ts";
 import { describe, type Path, quote, type Tree } from "../document/tree.ts";
@@ -39,22 +39,29 @@ export class Scalars {
     if (type.noSlash && value.includes("/")) {
       return this.#refuse(tree, path, "a name without `/`", quote(value));
     }
-    if (type.regex && !this.#report.spend(patternCost(value))) {
-      return this.#refuse(
-        tree,
-        path,
-        "patterns that are shorter, fewer, or repeat less",
-        quote(value),
-      );
-    }
-    const wrong = type.regex ? patternFaults(value) : type.labelName ? labelFaults(value) : "";
-    if (wrong !== "") {
-      const wanted = type.regex ? "a regular expression (RE2)" : "a label name";
-      return this.#refuse(tree, path, wanted, wrong);
-    }
+    if (type.regex) return this.#regex(value, tree, path);
+    const wrong = type.labelName ? labelFaults(value) : "";
+    if (wrong !== "") return this.#refuse(tree, path, "a label name", wrong);
     if (type.name && ODD_NAME.test(value)) {
       const remark = `${quote(value)} has blanks around it or control characters: only what is spelled exactly so matches`;
       this.#report.warn("unusual_value", () => tree.at, path, remark);
+    }
+    return value;
+  }
+
+  /** Judged by the code that will run the expression, so that what is accepted here compiles there. */
+  #regex(value: string, tree: Tree, path: Path): unknown {
+    if (!this.#report.spend(patternCost(value))) {
+      const wanted = "patterns that are shorter, fewer, or repeat less";
+      return this.#refuse(tree, path, wanted, quote(value));
+    }
+    const regex = judgeRegex(value);
+    if ("fault" in regex)
+      return this.#refuse(tree, path, "a regular expression (RE2)", regex.fault);
+    const { cost, longest } = regex;
+    if (longest < LONG_VALUE) {
+      const remark = `values of more than ${longest} characters are not tested, because the expression takes up to ${cost} steps for each character`;
+      this.#report.warn("costly_regex", () => tree.at, path, remark);
     }
     return value;
   }
@@ -167,11 +174,8 @@ export function formatRange({ min, max, above }: Range): string {
   return parts.filter((part) => part !== "").join(" and ");
 }
 
-/** Checked by the code that will run the pattern, so that what is accepted here compiles there. */
-function patternFaults(regex: string): string {
-  const expression = { kind: "label_matches", label: "", regex } as const;
-  return matcherFaults({ labels: {}, list: [], expression }).join("; ");
-}
+/** Values that are at most as long need no warning. Common servers accept no longer line of a request. */
+const LONG_VALUE = 8_192;
 
 /** RE2 refuses patterns that repeat anything more often than this. */
 const MAX_REPEATS = 1_000;

@@ -68,7 +68,7 @@ const CHECK_METRICS = {
     type: "counter",
     labels: ["kind"],
     about:
-      "Anomalies by kind: input that was ignored, limits that were reached, and decisions by a failure mode. `no_control_point` counts checks by proxies that named none and got an error, with which proxies that fail open let requests pass; `flow_control.default_control_point` names one for these.",
+      "Anomalies by kind: input that was ignored, limits that were reached, and decisions by a failure mode. `no_control_point` counts checks by proxies that named none and got an error, with which proxies that fail open let requests pass; `flow_control.default_control_point` names one for these. `match_too_costly` counts the rules that were not matched because a label value is too long for their regular expression.",
   },
   sluice_shed_checks_total: {
     type: "counter",
