@@ -81,7 +81,7 @@ export interface RateLimiterRule extends ComponentRule {
   readonly intervalMs: number;
   readonly continuousFill: boolean;
   readonly delayInitialFill: boolean;
-  /** State unused for this long is dropped; 0 keeps it forever. */
+  /** Only for engines that keep every key until they are told otherwise, see `BucketParams`. */
   readonly maxIdleMs: number;
   /** 0 when lazy synchronisation is off. Only engines that agents share know it. */
   readonly lazySyncs: number;

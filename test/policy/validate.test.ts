@@ -505,6 +505,23 @@ describe("defaults", () => {
       ]);
     for (const status of ["BadRequest", "503", "Empty", "0"]) assert.deepEqual(texts(status), []);
   });
+  test("a max_idle_time that is shorter than a bucket takes to fill is remarked upon, with both times", () => {
+    const remarks = (idle: string, amount = 10) =>
+      compiled(
+        circuit(
+          rateLimiter(
+            `bucket_capacity: {constant_signal: {value: 100}}, fill_amount: {constant_signal: {value: ${amount}}}`,
+            `parameters: {interval: 60s, max_idle_time: ${idle}}`,
+          ),
+        ),
+      ).warnings.map(({ text }) => text);
+    assert.deepEqual(remarks("599s"), [
+      "599s is shorter than the 600s that an empty bucket takes to fill: it has no effect, because a bucket is forgotten when it is full and not before",
+    ]);
+    for (const idle of ["600s", "0s"]) assert.deepEqual(remarks(idle), [], idle);
+    assert.deepEqual(remarks("60s", 0), [], "never filled: Redis goes by the time");
+    assert.deepEqual(remarks("7200s", 0.001), [], "the default");
+  });
   test("without a status the stage that refuses chooses it", () => {
     assert.equal(rule("parameters: {interval: 1s}, request_parameters: {}").deniedStatus, 0);
     assert.equal(rule("parameters: {interval: 1s}").deniedStatus, 0);

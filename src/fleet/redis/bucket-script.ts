@@ -244,11 +244,14 @@ local function answer(key, asked)
   if #list > 0 then packed = packed .. struct.pack('<d', recalled) .. table.concat(list) end
 
   if stored or taken > 0 or #list > 0 then
-    -- Without an end where the bucket never fills and may stay unused for any time. Leased tokens count as spent at the end of
-    -- their lease, and are filled from then on.
+    -- The time until it is full. One that never fills stays for as long as it may be unused. Leased tokens count as spent at
+    -- the end of their lease, and are filled from then on.
     local life = math.huge
-    if amount > 0 then life = mark + time_for(capacity - available + owed) - now end
-    if idle > 0 then life = math.min(life, idle) end
+    if amount > 0 then
+      life = mark + time_for(capacity - available + owed) - now
+    elseif idle > 0 then
+      life = idle
+    end
     life = math.ceil(math.max(life, 1) + held)
     if exhausted then redis.call('DEL', key) end
     if life == math.huge then

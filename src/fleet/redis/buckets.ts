@@ -89,9 +89,9 @@ function textOf({ runs, back, overdraft, lease }: BucketRequest): string {
 
 /** Longest time that a bucket stays without being used, ms. */
 function longestLife({ capacity, amount, intervalMs, maxIdleMs }: BucketParams): number {
-  // A bucket that owes tokens, or is filled with a delay, takes twice as long.
-  const filled = amount > 0 ? 2 * (capacity / amount + 1) * intervalMs : Number.POSITIVE_INFINITY;
-  return maxIdleMs > 0 ? Math.min(maxIdleMs, filled) : filled;
+  // A bucket that owes tokens, or is filled with a delay, takes twice as long as one that is empty.
+  if (amount > 0) return 2 * (capacity / amount + 1) * intervalMs;
+  return maxIdleMs > 0 ? maxIdleMs : Number.POSITIVE_INFINITY;
 }
 
 /** A reply of the script to this request; undefined where there is none. */

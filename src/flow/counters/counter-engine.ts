@@ -27,7 +27,10 @@ export interface BucketParams {
   readonly continuous: boolean;
   /** A full bucket that is used starts to fill only after the time that filling it takes. */
   readonly delayed: boolean;
-  /** A bucket unused for longer is forgotten; 0 means never. */
+  /**
+   * An engine that keeps every key until it says otherwise may forget a bucket that is never filled when it was unused for
+   * so long; 0 means never. Any other bucket is forgotten when it is full, and not before.
+   */
   readonly maxIdleMs: number;
   /**
    * Reports per interval in which each agent that shares the bucket tells what it admitted on credit. 0: every flow

@@ -1,5 +1,6 @@
 // Components that agents carry out on flows: rate and concurrency limiters, samplers and load ramps.
 
+import { formatSeconds } from "#base/duration.ts";
 import { FAILURE_MODES } from "#base/failure-mode.ts";
 import { MISSING_LABEL_MODES, SESSION_HASHES, UNSETTLED_MODES } from "#flow/rules.ts";
 import type { Refuse } from "../document/finding.ts";
@@ -36,11 +37,7 @@ const lazySync = message("RateLimiter.Parameters.LazySync", {
   num_sync: about("Number of syncs in each interval.", uint32({ default: 4, above: 0 })),
 });
 
-const maxIdleTime = () =>
-  about(
-    "A bucket or counter that was unused for this long is deleted; 0s never deletes it.",
-    durationOr(TWO_HOURS),
-  );
+const maxIdleTime = (effect: string) => about(effect, durationOr(TWO_HOURS));
 
 const INVALID = "a required input is invalid";
 const NO_DECISION = "there is no decision (not yet, or no longer)";
@@ -125,7 +122,9 @@ export const rateLimiterParameters = message(
       "Adds tokens continuously over the interval; false adds them all at once, once per interval.",
       flag(true),
     ),
-    max_idle_time: maxIdleTime(),
+    max_idle_time: maxIdleTime(
+      "A bucket is forgotten when it is full, and not because it is idle. Only Redis goes by this time: it forgets a bucket whose `fill_amount` is 0 when it was unused for so long; 0s keeps it for ever.",
+    ),
     lazy_sync: about(
       "Trades accuracy for speed: agents synchronise their counts only now and then.",
       part(lazySync),
@@ -166,16 +165,43 @@ const requestParameters = message("RateLimiter.RequestParameters", {
 });
 const requests = () => about("How requests are counted and refused.", part(requestParameters));
 
-export const rateLimiter = message("RateLimiter", {
-  in_ports: required(ins(rateLimiterIns)),
-  parameters: about(
-    "Interval, key and behaviour of the buckets.",
-    required(part(rateLimiterParameters)),
-  ),
-  selectors: selectors(),
-  request_parameters: requests(),
-  out_ports: outs(acceptOuts),
-});
+type RateLimiterIns = ValueOf<typeof rateLimiterIns>;
+type RateLimiterParameters = ValueOf<typeof rateLimiterParameters>;
+
+/** Warns of a `max_idle_time` that looks as if it gave quotas back before they are filled. */
+export function checkIdleTime(
+  { bucket_capacity, fill_amount }: RateLimiterIns,
+  { interval, max_idle_time: idle }: RateLimiterParameters,
+  path: string,
+  warn: Warn,
+): void {
+  if (idle === 0 || idle === TWO_HOURS) return;
+  const [capacity, amount] = [bucket_capacity, fill_amount].map(({ constant_signal: constant }) =>
+    constant === undefined ? Number.NaN : reading(constant),
+  );
+  const fills = ((capacity ?? Number.NaN) / (amount ?? Number.NaN)) * interval;
+  if (!(idle < fills) || fills === Number.POSITIVE_INFINITY) return;
+  const text = `${formatSeconds(idle)} is shorter than the ${formatSeconds(fills)} that an empty bucket takes to fill: it has no effect, because a bucket is forgotten when it is full and not before`;
+  warn("unusual_value", [path, "max_idle_time"], text);
+}
+
+export const rateLimiter = message(
+  "RateLimiter",
+  {
+    in_ports: required(ins(rateLimiterIns)),
+    parameters: about(
+      "Interval, key and behaviour of the buckets.",
+      required(part(rateLimiterParameters)),
+    ),
+    selectors: selectors(),
+    request_parameters: requests(),
+    out_ports: outs(acceptOuts),
+  },
+  {
+    check: ({ in_ports, parameters }, _, warn) =>
+      checkIdleTime(in_ports, parameters, "parameters", warn),
+  },
+);
 export type RateLimiter = ValueOf<typeof rateLimiter>;
 
 const adaptiveLimit = message(
@@ -219,7 +245,9 @@ export const concurrencyLimiterParameters = message(
       "A flow whose end was not reported counts as ended after this long.",
       required(duration({ positive: true })),
     ),
-    max_idle_time: maxIdleTime(),
+    max_idle_time: maxIdleTime(
+      "Has no effect: a counter is forgotten when its last flow has ended or expired.",
+    ),
     on_missing_label: onMissingKey(),
     on_failure: onKeyedFailure(),
     adaptive: about(

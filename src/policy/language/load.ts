@@ -21,6 +21,7 @@ import {
 } from "./field.ts";
 import {
   acceptOuts,
+  checkIdleTime,
   checkMaxConcurrency,
   concurrencyLimiterIns,
   concurrencyLimiterParameters,
@@ -155,7 +156,8 @@ export const quotaScheduler = message(
     out_ports: outs(acceptOuts),
   },
   {
-    check({ in_ports, scheduler }, _, warn) {
+    check({ in_ports, rate_limiter, scheduler }, _, warn) {
+      checkIdleTime(in_ports, rate_limiter, "rate_limiter", warn);
       const constant = in_ports.bucket_capacity.constant_signal;
       const capacity = constant === undefined ? Number.NaN : reading(constant);
       // Nothing passes a bucket without room, which may be meant.

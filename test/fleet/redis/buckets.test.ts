@@ -49,18 +49,18 @@ test("a server whose clock was set back fills nothing twice and delays nothing",
   assert.deepEqual([outcome, remaining], ["granted", 0]);
 });
 
-test("a bucket is kept until it is full, and no longer than it may be unused", async () => {
-  for (const [maxIdleMs, wanted] of [
-    [0, 100_000],
-    [7_200_000, 100_000],
-    [30_000, 30_000],
+test("a bucket is kept until it is full; one that never fills, for as long as it may be unused", async () => {
+  for (const [amount, maxIdleMs, wanted] of [
+    [0.1, 0, [100_000]],
+    [0.1, 7_200_000, [100_000]],
+    [0.1, 30_000, [100_000]],
+    [0, 30_000, [30_000]],
+    [0, 0, [Number.POSITIVE_INFINITY]],
   ] as const) {
     await redis.clear();
     redis.keepsAll = false;
-    await benchOf(redis).take("a", 10, { ...TEN_PER_SECOND, amount: 0.1, maxIdleMs });
-    const [left = 0, ...others] = redis.lives;
-    assert.deepEqual(others, []);
-    assert.equal(left, wanted);
+    await benchOf(redis).take("a", 10, { ...TEN_PER_SECOND, amount, maxIdleMs });
+    assert.deepEqual(redis.lives, wanted, `${amount}, ${maxIdleMs}`);
   }
 });
 

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import fc from "fast-check";
 import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
 
 /** An engine whose time stands still until the suite advances it. */
@@ -138,15 +139,47 @@ export function bucketSuite(make: string, open: () => Promise<BucketBench>): voi
     await expect(bench, params, 1, [false, 0, 10, 0]);
   });
 
-  on("an unused bucket is forgotten", async (bench) => {
-    const params = { ...TEN_PER_SECOND, amount: 0, maxIdleMs: 5_000 };
-    await expect(bench, params, 10, [true, 0, 10, 0]);
-    await bench.advance(4_000);
-    await expect(bench, params, 1, [false, 0, 10, 0]);
-    await bench.advance(4_000);
-    await expect(bench, params, 1, [false, 0, 10, 0]);
-    await bench.advance(5_500);
-    await expect(bench, params, 1, [true, 9, 1, 0]);
+  on(
+    "a bucket is forgotten when it is full, however long nobody used it, and not before",
+    async (bench) => {
+      const params = { ...TEN_PER_SECOND, amount: 1, intervalMs: 60_000, maxIdleMs: 5_000 };
+      await expect(bench, params, 10, [true, 0, 10, 0]);
+      await bench.advance(3 * 60_000);
+      await expect(bench, params, 1, [true, 2, 8, 0]);
+      await bench.advance(10 * 60_000);
+      await expect(bench, params, 10, [true, 0, 10, 0]);
+    },
+  );
+
+  test(`${make}: pauses of any length never make more pass than capacity and refill`, async () => {
+    const params = fc.record({
+      capacity: fc.constantFrom(1, 5, 100),
+      amount: fc.constantFrom(0.5, 5, 100),
+      intervalMs: fc.constantFrom(1_000, 60_000, 86_400_000),
+      continuous: fc.boolean(),
+      maxIdleMs: fc.constantFrom(0, 1_000, 7_200_000),
+    });
+    const pause = fc.constantFrom(0, 10, 900, 61_000, 3_700_000, 50_000_000);
+    await fc.assert(
+      fc.asyncProperty(params, fc.array(pause, { maxLength: 12 }), async (chosen, pauses) => {
+        const bench = await open();
+        const all = { ...TEN_PER_SECOND, ...chosen };
+        const { capacity, amount, intervalMs } = all;
+        let passed = 0;
+        let time = 0;
+        for (const ms of pauses) {
+          for (let asked = 0; asked < 3; asked++) {
+            const want = Math.ceil(capacity / 2);
+            if ((await bench.take("a", want, all)).outcome === "granted") passed += want;
+          }
+          const most = capacity + (amount * time) / intervalMs + 1e-6;
+          assert.ok(passed <= most, `${passed} of ${most} after ${time} ms`);
+          await bench.advance(ms);
+          time += ms;
+        }
+      }),
+      { numRuns: 40, seed: 5 },
+    );
   });
 
   on("a lower capacity cuts, a higher one does not fill", async (bench) => {

@@ -1,21 +1,18 @@
-// The layout of a token bucket in memory: two floating-point numbers, which `token-bucket.ts` computes with, and the
-// time at which it was last used. Buckets of limiters that are asked together share a row of one table.
+// The layout of a token bucket in memory: two floating-point numbers, which `token-bucket.ts` computes with, and a word that
+// says whether they mean anything. Buckets of limiters that are asked together share a row of one table.
 
-import type { BucketParams } from "../counter-engine.ts";
 import type { KeyTable } from "./keys/key-table.ts";
 import { SharedTables } from "./keys/shared-tables.ts";
 
-/** Unit of "last seen": 31 bits hold six years of them. */
-export const SEEN_MS = 100;
-
-/** A bucket in a row: last seen; available, mark. A row with one has 32 bytes. */
+/** A bucket in a row: its state; available, mark. A row with one has 32 bytes. */
 const SHAPE = { words: 1, doubles: 2 } as const;
 
-/** "Last seen" of a bucket that was never used: it is full, and its other numbers mean nothing. */
+/** State of a bucket that was never used: it is full, and its other numbers mean nothing. */
 export const UNUSED = 0;
-
-/** Bit of "last seen" of a bucket that another agent counts: a copy, of which nothing was taken here. */
-export const COPY = 0x80000000;
+/** State of a bucket that is counted here. */
+export const USED = 1;
+/** State of a bucket that another agent counts: a copy, of which nothing was taken here. */
+export const COPY = 2;
 
 /** One bucket outside of a table. */
 export class BucketRow {
@@ -49,9 +46,4 @@ export class BucketTables extends SharedTables {
   constructor(maxKeys: number) {
     super(SHAPE, maxKeys);
   }
-}
-
-/** Certainly unused for longer than allowed: the unit is coarse, so one more unit must have passed. */
-export function isIdle(seen: number, { maxIdleMs }: BucketParams, seenNow: number): boolean {
-  return maxIdleMs > 0 && (seenNow - (seen & ~COPY) - 1) * SEEN_MS > maxIdleMs;
 }

@@ -17,10 +17,9 @@ import {
   BucketRow,
   BucketTables,
   COPY,
-  isIdle,
   placeIn,
-  SEEN_MS,
   UNUSED,
+  USED,
 } from "./bucket-row.ts";
 import { type BucketLevel, ForgottenBuckets } from "./forgotten-buckets.ts";
 import type { KeyHash } from "./keys/key-hash.ts";
@@ -56,7 +55,6 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
   #column: Column | undefined;
   readonly #refill = new RefillHistory();
   readonly #answer = new ReusedAnswer();
-  readonly #created: number;
   #owing = false;
   #params: BucketParams | undefined;
   /** The bucket without a key. */
@@ -72,7 +70,6 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     this.#maxKeys = context.maxKeys;
     this.#tables = context.bucketTables;
     this.#group = group;
-    this.#created = this.#clock.now();
   }
 
   /** Number of keys for which this limiter or another of its group has a bucket. */
@@ -152,8 +149,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
       return true;
     }
     const { table, place } = this.#columnHashed();
-    // A key that is not stored any more was full or idle for too long: there is nothing to add to. Where a full table has
-    // forgotten it, the tokens are lost, which admits less and never more.
+    // A key that is not stored any more was full: there is nothing to add to. Where a full table has forgotten it, the tokens are lost, which admits less and never more.
     if (!table.find(this.#hash.lo, this.#hash.hi)) return false;
     const w = table.w + place;
     if (table.words[w] === UNUSED) return false;
@@ -168,11 +164,9 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
 
   /** The time until the bucket is full, as a part of the time in which an empty one fills. */
   loss(now: number, doubles: Float64Array, d: number, words: Uint32Array, w: number): number {
-    const seen = words[w] ?? UNUSED;
-    if (seen === UNUSED) return 0;
+    if (words[w] === UNUSED) return 0;
     const params = this.#params;
     if (params === undefined) return 1;
-    if (isIdle(seen, params, this.#seenAt(now))) return 0;
     const mark = doubles[d + 1] ?? 0;
     const next = markAt(mark, now, params);
     const { capacity } = params;
@@ -225,7 +219,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     const { available, mark } = bucket;
     if (words[w] === UNUSED && lo !== 0 && this.#params !== undefined)
       this.#recall(row, { lo, hi }, this.#params, now);
-    const counted = ((words[w] ?? UNUSED) & COPY) === 0 && this.#refresh(row, now);
+    const counted = words[w] !== COPY && this.#refresh(row, now);
     if (how === "take over" && counted) {
       const capacity = this.#params?.capacity ?? 0;
       doubles[d] = Math.max(-capacity, (doubles[d] ?? 0) + available - capacity);
@@ -234,7 +228,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
       doubles[d] = available;
       doubles[d + 1] = mark;
     }
-    words[w] = how === "copy" ? this.#seenAt(now) + COPY : this.#seenAt(now);
+    words[w] = how === "copy" ? COPY : USED;
   }
 
   remove(lo: number, hi: number): void {
@@ -280,15 +274,13 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     const { available, mark } = this.#forgotten.found;
     doubles[d] = available;
     doubles[d + 1] = mark;
-    words[w] = this.#seenAt(now);
+    words[w] = USED;
   }
 
   /** Fills a bucket up to now; false when it is not in use. */
   #refresh({ doubles, d, words, w }: BucketPlace, now: number): boolean {
     const params = this.#params;
-    const seen = words[w] ?? UNUSED;
-    if (params === undefined || seen === UNUSED || isIdle(seen, params, this.#seenAt(now)))
-      return false;
+    if (params === undefined || words[w] === UNUSED) return false;
     fill(doubles, d, now, params, this.#refill);
     return true;
   }
@@ -325,11 +317,10 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     now: number,
   ): ReusedAnswer {
     const { capacity } = params;
-    const seen = words[w] ?? UNUSED;
-    const seenNow = this.#seenAt(now);
+    const used = words[w] !== UNUSED;
     let available = capacity;
     let mark = now;
-    if (seen !== UNUSED && !isIdle(seen, params, seenNow)) {
+    if (used) {
       fill(doubles, d, now, params, this.#refill);
       available = doubles[d] ?? 0;
       mark = doubles[d + 1] ?? 0;
@@ -341,10 +332,10 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     const enough = (want <= 0 && !owing) || deficit <= SLACK;
     const granted = enough || owing;
     if (granted) available -= want;
-    if (seen !== UNUSED || (granted && want > 0)) {
+    if (used || (granted && want > 0)) {
       doubles[d] = available;
       doubles[d + 1] = mark;
-      words[w] = seenNow;
+      words[w] = USED;
     }
     answer.outcome = granted ? "granted" : "refused";
     answer.remaining = Math.max(0, available);
@@ -397,10 +388,5 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     // Taking nothing fills the bucket up to now.
     this.#take(doubles, d, words, w, 0, params, now);
     if (words[w] !== UNUSED) doubles[d] = Math.min(params.capacity, (doubles[d] ?? 0) + amount);
-  }
-
-  /** A time in the unit of "last seen", certainly not `UNUSED`. */
-  #seenAt(now: number): number {
-    return Math.floor((now - this.#created) / SEEN_MS) + 1;
   }
 }
