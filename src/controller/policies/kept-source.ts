@@ -75,12 +75,13 @@ export class KeptSource implements PolicySource, MetricSource {
       const dynamicConfig = configIn(stored.get(DYNAMIC_CONFIGS + policy.name));
       this.#kept.set(policy.name, { ...policy, dynamicConfig });
     }
-    const share = `${texts.length} of ${keys.length} policies in force are in no source of this controller`;
-    const why = `more than policies.removal_guard (${guard}) lets it remove when it begins to lead`;
-    log.error({}, `${share}, ${why}; they stay in force: ${this.#names}; ${REMEDY}`);
     await active().update();
     this.#isKeeping = true;
     this.inForceChanged();
+    if (this.#kept.size === 0) return;
+    const share = `${texts.length} of ${keys.length} policies in force are in no source of this controller`;
+    const why = `more than policies.removal_guard (${guard}) lets it remove when it begins to lead`;
+    log.error({}, `${share}, ${why}; they stay in force: ${this.#names}; ${REMEDY}`);
   }
 
   *offers(): Generator<Offer> {
@@ -100,9 +101,9 @@ export class KeptSource implements PolicySource, MetricSource {
   inForceChanged(): void {
     if (!this.#isKeeping) return;
     const { log, status, active } = this.#options;
-    const { owners } = active();
-    for (const name of this.#kept.keys()) {
-      if (owners.get(name)?.origin !== this.origin) this.#kept.delete(name);
+    for (const { claim, why } of active().leftOutOf(this.origin)) {
+      this.#kept.delete(claim.name);
+      log.info({ policy: claim.name }, `no longer kept: ${why}`);
     }
     this.#isKeeping = this.#kept.size > 0;
     if (this.#isKeeping) {

@@ -203,7 +203,10 @@ test("a policy under another name that has taken its flux meter takes its place,
       assert.deepEqual(names(made), ["old"]);
       made.write("new.yaml", meter);
     }
-    await made.when("the new one runs alone", () => names(made).join() === "new");
+    const isOver = () => guardStatus(made)?.firstError() === undefined;
+    await made.when("the new one runs alone", () => names(made).join() === "new" && isOver());
+    assert.equal(complaint(made).length, when === "later" ? 1 : 0);
+    assert.match(made.logged.join("\n"), /^no longer kept: .*flux meter.*policy new/m);
     assert.equal(await keptNumber(made), "0");
   }
 });
