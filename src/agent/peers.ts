@@ -13,6 +13,7 @@ export function joinGroup(
 ): { readonly group: JoinedGroup; readonly opened: NonNullable<ProcessPart["opened"]> } {
   const status = health.root.at("system", "peers");
   const own = hostname();
+  let notAnnounced: string | undefined = "not announced yet";
   const group = new JoinedGroup({
     store,
     group: agent_info.agent_group,
@@ -21,10 +22,18 @@ export function joinGroup(
     clock,
     log: log.child("peers"),
     announced: (fault) => {
-      if (fault === undefined) status.ok(`announced as ${group.self?.address}`);
-      else status.fail(`not announced yet: ${fault.message}`);
+      notAnnounced = fault && `not announced yet: ${fault.message}`;
+      show();
     },
   });
+  const show = () => {
+    const problems = [notAnnounced, leftOutText(group.leftOut)].filter(
+      (each) => each !== undefined,
+    );
+    if (problems.length > 0) status.fail(problems.join("; "));
+    else status.ok(`announced as ${group.self?.address}`);
+  };
+  group.onChange(show);
   scope.add("peers", () => group.close());
   metrics.add({
     collect(to) {
@@ -39,6 +48,16 @@ export function joinGroup(
     scope.add("announcement", () => group.leave());
   };
   return { group, opened };
+}
+
+/** Most records that the status names; the log names all. */
+const MAX_NAMED = 5;
+
+function leftOutText(leftOut: ReadonlyMap<string, string>): string | undefined {
+  if (leftOut.size === 0) return undefined;
+  const named = [...leftOut].slice(0, MAX_NAMED).map(([key, why]) => `${key} (${why})`);
+  const more = leftOut.size > MAX_NAMED ? ` and ${leftOut.size - MAX_NAMED} more` : "";
+  return `records of agents that are left out: ${named.join(", ")}${more}`;
 }
 
 /** The address of the pod, which Kubernetes sets where the pod asks for it; "" elsewhere. */

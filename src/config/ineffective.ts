@@ -88,6 +88,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "otel.enable_high_cardinality_platform_metrics", why: NOT_PUBLISHED },
     { path: "otel.ports", why: STANDALONE },
     { path: "policies.checkpoints", why: IN_MEMORY },
+    { path: "policies.removal_guard", why: IN_MEMORY },
     { path: "profilers", why: STANDALONE },
     { path: "prometheus.http_client.expect_continue_timeout", why: NO_COUNTERPART },
     { path: "prometheus.http_client.read_buffer_size", why: NO_COUNTERPART },

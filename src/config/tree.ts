@@ -46,6 +46,7 @@ import {
   duration,
   group,
   type LeafRow,
+  number,
   object,
   type Settings,
   string,
@@ -126,6 +127,12 @@ const controllerTable = table("", "", {
     ),
     checkpoints: object(checkpointsConfig),
     promql_jobs_scheduler: object(jobGroupConfig),
+    removal_guard: number(
+      "float64",
+      0.5,
+      "Share of the policies in force that a controller may remove when it begins to lead, because none of its sources has them. If they are more, all of them stay in force until a source has them again or somebody removes them (`sluice policy delete`). 1 switches the guard off, 0 lets nothing be removed.",
+      { min: 0, max: 1, own: true },
+    ),
   }),
   service_discovery: group({ kubernetes: object(controllerDiscoveryConfig) }),
 });

@@ -33,6 +33,7 @@ import { Schedule } from "./loop/ticker.ts";
 import { ActivePolicies } from "./policies/active-policies.ts";
 import { ApiSource } from "./policies/api-source.ts";
 import { DirectorySource, type PolicyCounts } from "./policies/directory-source.ts";
+import { KeptSource } from "./policies/kept-source.ts";
 import { PolicyService } from "./policies/policy-service.ts";
 import { showPolicies } from "./policies/policy-status.ts";
 import type { PolicySource } from "./policy-source.ts";
@@ -189,13 +190,22 @@ function assemble(options: ControllerOptions) {
       const key = POLICIES + name;
       const { entries } = await store.list(key);
       const found = entries.find((entry) => entry.key === key);
-      return found && runningDocument(found.value, "K8S");
+      const left = found && (await runningDocument(found.value));
+      return left?.source === "K8S" ? left.text : undefined;
     },
     warnings: (name) => warnings.of(name),
     rollout: options.rollout,
   });
+  const kept = new KeptSource({
+    guard: settings.policies.removal_guard,
+    active: () => active,
+    hasDocument: (name) => api.policies.has(name),
+    compile: (texts) => compiler.compile(texts),
+    log,
+    status: () => policiesStatus.at("system", "removal_guard"),
+  });
   const sources: readonly PolicySource[] =
-    resources === undefined ? [files, api] : [files, resources, api];
+    resources === undefined ? [files, api, kept] : [files, resources, api, kept];
   const active: ActivePolicies = new ActivePolicies({
     context: {
       clock,
@@ -241,6 +251,7 @@ function assemble(options: ControllerOptions) {
   const policies = new PolicyService({
     active,
     api,
+    kept,
     store,
     reached: (revision, givenUp) => follower.reached(revision, givenUp),
     clock,
@@ -248,7 +259,7 @@ function assemble(options: ControllerOptions) {
     log,
     rollout: options.rollout,
   });
-  const metricSources = [metrics, alerts, warnings, backend.metrics, checkpoints, scaling];
+  const metricSources = [metrics, alerts, warnings, kept, backend.metrics, checkpoints, scaling];
   const removeMetrics = metricSources.flatMap((source) => (source ? meters.add(source) : []));
   const endLiveness = watchTicks(settings.liveness, clock, status, active.loops);
   const close = async () => {
@@ -273,6 +284,7 @@ function assemble(options: ControllerOptions) {
   const adopt = async () => {
     for (const prefix of PUBLISHED) {
       const { entries } = await store.list(prefix);
+      kept.adopt(entries);
       outbox.adopt(entries.filter(({ key }) => !key.startsWith(API) && key !== COMPLETE));
     }
   };

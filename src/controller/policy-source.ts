@@ -15,6 +15,8 @@ interface OriginRow {
   readonly changedOverApi: boolean;
   /** Whether the source itself logs the warnings of its documents, with their places. */
   readonly logsWarnings: boolean;
+  /** Whether its policies that run give way to those of every other source. */
+  readonly yields: boolean;
 }
 
 export const POLICY_ORIGINS = {
@@ -24,6 +26,7 @@ export const POLICY_ORIGINS = {
     wrapperSource: "UNKNOWN",
     changedOverApi: false,
     logsWarnings: true,
+    yields: false,
   },
   resource: {
     owner: "a Kubernetes resource",
@@ -31,6 +34,7 @@ export const POLICY_ORIGINS = {
     wrapperSource: "K8S",
     changedOverApi: false,
     logsWarnings: false,
+    yields: false,
   },
   api: {
     owner: "the API",
@@ -38,6 +42,15 @@ export const POLICY_ORIGINS = {
     wrapperSource: "ETCD",
     changedOverApi: true,
     logsWarnings: false,
+    yields: false,
+  },
+  kept: {
+    owner: "an earlier leader",
+    came: "from an earlier leader",
+    wrapperSource: "UNKNOWN",
+    changedOverApi: true,
+    logsWarnings: false,
+    yields: true,
   },
 } as const satisfies Readonly<Record<string, OriginRow>>;
 

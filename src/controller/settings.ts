@@ -13,6 +13,7 @@ export interface ControllerSettings {
     readonly default_agent_group: string;
     readonly promql_jobs_scheduler: QueryRunnerSettings;
     readonly checkpoints: CheckpointSettings;
+    readonly removal_guard: number;
     readonly cr_watcher: { readonly enabled: boolean };
   };
   readonly auto_scale: { readonly kubernetes: { readonly enabled: boolean } };

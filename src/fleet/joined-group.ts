@@ -29,6 +29,8 @@ export class JoinedGroup implements OwnGroup {
   readonly #keys: LeasedKeys;
   readonly #services = new Map<string, string>();
   #address: string | undefined;
+  /** Whether the list had a record at the address of this agent when it changed last. */
+  #isListed = false;
   /** Ids of other agents that announced the address of this one. */
   readonly #twins = new Set<string>();
 
@@ -37,7 +39,10 @@ export class JoinedGroup implements OwnGroup {
     const { store, group, clock, log, announced: written } = options;
     this.#members = new FollowedMembers({ store, group, clock, log });
     this.#keys = new LeasedKeys({ store, clock, log, written });
-    this.#members.onChange(() => this.#answerTwin());
+    this.#members.onChange(() => {
+      this.#restoreRecord();
+      this.#answerTwin();
+    });
   }
 
   get list(): readonly Member[] {
@@ -46,6 +51,10 @@ export class JoinedGroup implements OwnGroup {
 
   get known(): Promise<void> {
     return this.#members.known;
+  }
+
+  get leftOut(): ReadonlyMap<string, string> {
+    return this.#members.leftOut;
   }
 
   get refused(): number {
@@ -93,6 +102,19 @@ export class JoinedGroup implements OwnGroup {
   #write(): void {
     const { self } = this;
     if (self !== undefined) this.#keys.put(peerKey(self.group, self.address), writeMember(self));
+  }
+
+  /**
+   * Somebody has deleted the record of this agent, or written one in its place that is left out. Without a record, other
+   * agents would count apart from this one.
+   */
+  #restoreRecord(): void {
+    const { self, list, leftOut } = this;
+    if (self === undefined) return;
+    const isListed = list.some(({ address }) => address === self.address);
+    const isGone = this.#isListed && !isListed;
+    this.#isListed = isListed;
+    if (isGone || leftOut.has(peerKey(self.group, self.address))) this.#write();
   }
 
   /**

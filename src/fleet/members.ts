@@ -4,7 +4,7 @@
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import type { Batch, Store } from "#store/store.ts";
+import type { Batch, Entry, Store } from "#store/store.ts";
 import { PEERS, parsePeerKey, peerKey } from "#sync/keys.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { followStore } from "./follow-store.ts";
@@ -26,7 +26,10 @@ export interface Member {
 export interface Members {
   /** In order of their keys. The same object as long as nobody comes, changes or goes. */
   readonly list: readonly Member[];
-  /** The listener is called after each change of the list; what it throws is logged. The returned function removes it. */
+  /**
+   * The listener is called after each change of the list, and of the records that are left out of it; what it throws is
+   * logged. The returned function removes it.
+   */
   onChange(listener: () => void): () => void;
 }
 
@@ -36,6 +39,8 @@ export interface OwnGroup extends Members {
   readonly self: Member | undefined;
   /** Resolves when the store has told who the members are, or this is closed. */
   readonly known: Promise<void>;
+  /** Records of the group that are left out of the list, by key, each with the reason. */
+  readonly leftOut: ReadonlyMap<string, string>;
   /** Announces where a service of this process can be reached. */
   register(service: string, address: string): void;
 }
@@ -64,15 +69,23 @@ interface FollowMembersOptions {
   readonly log: Log;
 }
 
-/** Far more agents than one etcd serves. */
+/** Far more agents than one etcd serves. As many records that are left out are remembered. */
 const MAX_MEMBERS = 10_000;
 /** A record has a few hundred bytes. */
 const MAX_BYTES = 64 * 1024;
 
+interface Known {
+  readonly member: Member;
+  /** Revision of the store. */
+  readonly created: number;
+}
+
 /** The members as the store has them, kept up to date until `close`. */
 export class FollowedMembers implements Members {
   readonly #options: FollowMembersOptions;
-  readonly #known = new Map<string, Member>();
+  readonly #known = new Map<string, Known>();
+  readonly #unusable = new Map<string, string>();
+  #leftOut: ReadonlyMap<string, string> = new Map();
   readonly #listeners = new Set<() => void>();
   readonly #stop = new AbortController();
   readonly #ended: Promise<void>;
@@ -89,7 +102,11 @@ export class FollowedMembers implements Members {
     return this.#list;
   }
 
-  /** Records that were left out so far: unreadable ones, and those above 10 000. */
+  get leftOut(): ReadonlyMap<string, string> {
+    return this.#leftOut;
+  }
+
+  /** Number of records that were left out so far. */
   get refused(): number {
     return this.#refused;
   }
@@ -123,29 +140,54 @@ export class FollowedMembers implements Members {
   }
 
   #apply({ puts, deletes }: Batch): void {
-    const { group, log } = this.#options;
-    const before = new Map(this.#known);
-    for (const key of deletes) this.#known.delete(key);
-    for (const { key, value } of puts) {
-      try {
-        const member = readMember(key, value);
-        // Groups may have a `/` in their names.
-        if (group !== undefined && member.group !== group) continue;
-        if (this.#known.size >= MAX_MEMBERS && !this.#known.has(key)) {
-          throw new Fault("RESOURCE_EXHAUSTED", `wanted at most ${MAX_MEMBERS} agents, got more`);
-        }
-        this.#known.set(key, member);
-      } catch (thrown) {
-        this.#refused += 1;
-        log.warn({}, `the record ${key} is left out: ${Fault.from(thrown).message}`);
-      }
+    const before = this.#list;
+    for (const key of deletes) {
+      this.#known.delete(key);
+      this.#unusable.delete(key);
     }
-    if (!sameMembers(before, this.#known)) {
-      const entries = [...this.#known].sort(([a], [b]) => (a < b ? -1 : 1));
-      this.#list = entries.map(([, member]) => member);
+    for (const entry of puts) this.#put(entry);
+    const copies = copiesAmong(this.#known);
+    const entries = [...this.#known].filter(([key]) => !copies.has(key));
+    const list = entries.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { member }]) => member);
+    const isSameList = sameMembers(before, list);
+    if (!isSameList) this.#list = list;
+    const isSameLeftOut = this.#leaveOut(new Map([...this.#unusable, ...copies]));
+    if (!isSameList || !isSameLeftOut) {
       for (const listener of [...this.#listeners]) this.#tell(listener);
     }
     this.#first.resolve();
+  }
+
+  #put({ key, value, created, leased }: Entry): void {
+    const { group } = this.#options;
+    this.#known.delete(key);
+    this.#unusable.delete(key);
+    try {
+      const member = readMember(key, value);
+      // Groups may have a `/` in their names.
+      if (group !== undefined && member.group !== group) return;
+      // Every agent writes its record under a lease. One without would stay for ever, and nobody may be there.
+      if (!leased) throw new Fault("INVALID_ARGUMENT", NO_LEASE);
+      if (this.#known.size >= MAX_MEMBERS) {
+        throw new Fault("RESOURCE_EXHAUSTED", `wanted at most ${MAX_MEMBERS} agents, got more`);
+      }
+      this.#known.set(key, { member, created });
+    } catch (thrown) {
+      if (this.#unusable.size >= MAX_MEMBERS) this.#refused += 1;
+      else this.#unusable.set(key, Fault.from(thrown).message);
+    }
+  }
+
+  /** Counts and logs the records that are left out from now on. Returns whether they are the same as before. */
+  #leaveOut(now: ReadonlyMap<string, string>): boolean {
+    const before = this.#leftOut;
+    const added = [...now].filter(([key, why]) => before.get(key) !== why);
+    for (const [key, why] of added) {
+      this.#refused += 1;
+      this.#options.log.warn({}, `the record ${key} is left out: ${why}`);
+    }
+    this.#leftOut = now;
+    return added.length === 0 && before.size === now.size;
   }
 
   /** A listener that fails must not keep the change from the others. */
@@ -158,20 +200,45 @@ export class FollowedMembers implements Members {
   }
 }
 
-function sameMembers(
-  before: ReadonlyMap<string, Member>,
-  after: ReadonlyMap<string, Member>,
-): boolean {
-  if (before.size !== after.size) return false;
-  for (const [key, member] of after) {
-    const old = before.get(key);
-    if (old === member) continue;
-    if (old === undefined || !sameMember(old, member)) return false;
+const NO_LEASE =
+  "wanted one that ends with its agent, got one without a lease; delete the key if no agent wrote it";
+
+/**
+ * The records whose id an older record has, by key, each with the reason. An id is that of one process, which has one
+ * record. All agents see which one is the older, so they agree.
+ */
+function copiesAmong(known: ReadonlyMap<string, Known>): ReadonlyMap<string, string> {
+  const oldest = new Map<string, Known & { readonly key: string }>();
+  for (const [key, each] of known) {
+    const { id } = each.member;
+    const other = oldest.get(id);
+    const isOlder =
+      other === undefined ||
+      each.created < other.created ||
+      (each.created === other.created && key < other.key);
+    if (id !== "" && isOlder) oldest.set(id, { ...each, key });
   }
-  return true;
+  const copies = new Map<string, string>();
+  for (const [key, { member }] of known) {
+    const first = oldest.get(member.id)?.key ?? key;
+    if (first === key) continue;
+    copies.set(key, `wanted one record for each agent, got the id of the older record ${first}`);
+  }
+  return copies;
+}
+
+function sameMembers(before: readonly Member[], after: readonly Member[]): boolean {
+  return (
+    before.length === after.length &&
+    before.every((old, at) => {
+      const member = after[at];
+      return member !== undefined && (old === member || sameMember(old, member));
+    })
+  );
 }
 
 function sameMember(a: Member, b: Member): boolean {
+  if (a.group !== b.group || a.address !== b.address) return false;
   if (a.hostname !== b.hostname || a.id !== b.id) return false;
   const names = Object.keys(a.services);
   return (

@@ -26,7 +26,7 @@ class MemoryStore implements Store {
     const holds = ({ key, revision }: Guard) =>
       (this.#entries.get(key)?.revision ?? 0) === revision;
     if (!guards.every(holds)) return undefined;
-    this.#write(ops);
+    this.#write(ops, lease !== undefined);
     for (const { key, kind } of ops) {
       // The last write owns the key: a write without a lease keeps it alive when an earlier lease ends.
       for (const keys of this.#leased.values()) keys.delete(key);
@@ -73,7 +73,7 @@ class MemoryStore implements Store {
     const guard = { key, revision: this.#revision };
     const resign = async () => this.#write([{ kind: "delete", key }]);
     for await (const _ of this.watch([`${name}/`], signal)) {
-      const [first] = [...this.#under([`${name}/`])].sort((a, b) => a.revision - b.revision);
+      const [first] = [...this.#under([`${name}/`])].sort((a, b) => a.created - b.created);
       if (first?.key === key) return { lost: never(), guard, resign };
     }
     await resign();
@@ -84,12 +84,15 @@ class MemoryStore implements Store {
     for (const watcher of this.#watchers) watcher.close();
   }
 
-  #write(ops: readonly Op[]): void {
+  #write(ops: readonly Op[], leased = false): void {
     if (ops.length === 0) return;
     this.#revision += 1;
+    const revision = this.#revision;
     for (const op of ops) {
-      if (op.kind === "delete") this.#entries.delete(op.key);
-      else this.#entries.set(op.key, { key: op.key, value: op.value, revision: this.#revision });
+      const { key } = op;
+      const created = this.#entries.get(key)?.created ?? revision;
+      if (op.kind === "delete") this.#entries.delete(key);
+      else this.#entries.set(key, { key, value: op.value, revision, created, leased });
     }
     const keys = new Set(ops.map(({ key }) => key));
     for (const watcher of this.#watchers) watcher.changed(this.#revision, keys, this.#entries);

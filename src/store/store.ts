@@ -21,6 +21,10 @@ export interface Entry {
   readonly value: Uint8Array;
   /** Revision of the commit that last wrote the key. */
   readonly revision: number;
+  /** Revision of the commit that created the key. It is not changed by later writes, until the key is deleted. */
+  readonly created: number;
+  /** Whether the key was last written under a lease, so that it ends with whoever wrote it. */
+  readonly leased: boolean;
 }
 
 /** The net difference between two states that a watcher sees, in key order. */

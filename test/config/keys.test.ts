@@ -354,6 +354,7 @@ test("controller: defaults are the documented ones", () => {
       cr_watcher: { enabled: false },
       default_agent_group: "default",
       promql_jobs_scheduler: GROUP,
+      removal_guard: 0.5,
     },
     service_discovery: { kubernetes: { enabled: false } },
   });

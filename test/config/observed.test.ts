@@ -228,6 +228,7 @@ const OBSERVED: readonly Observation[] = [
     "a resource runs and says",
   ),
   row("policies", "default_agent_group", "controller/warnings", "the default agent group is a"),
+  row("policies", "removal_guard", "controller/policies/kept-source", "up to half of the policies"),
   row("policies.promql_jobs_scheduler", "*", "prometheus/query-runner", "worker_limit: so many"),
   row("profilers", "cpu_profiler profiles_path", "host/profiles", "the profile of a whole run"),
   row("profilers", "register_http_routes", "process/telemetry-ports", "the profile port serves"),

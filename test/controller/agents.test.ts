@@ -166,7 +166,7 @@ test("agents, control points and what is not there yet, over gRPC and JSON", asy
   assert.ok(entry);
   const value = Buffer.from(entry.value);
   value.fill("0", value.lastIndexOf("-") + 1);
-  await store.commit([{ kind: "put", key, value }]);
+  await store.commit([{ kind: "put", key, value }], { lease: await store.lease() });
   await until("it is known", async () => (await agents()).agents.length === 3);
   const { errors_count } = await ask("ListFlowControlPoints");
   assert.equal(errors_count, 1);

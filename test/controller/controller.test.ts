@@ -433,13 +433,13 @@ test("the summary of the policies tells of files and of the API, whichever chang
   await controller.policies.upsert("c", counting());
   await when(
     "both are told of",
-    () => shown() === "policies from files in force: 1, over the API: 1",
+    () => shown() === "policies from files in force: 1, from other sources: 1",
   );
   remove("v.yaml");
   const none =
-    /^no policies from files; policies over the API in force: 1; removed: v \([0-9a-f]+\)$/m;
+    /^no policies from files; policies from other sources in force: 1; removed: v \([0-9a-f]+\)$/m;
   await when("the removal is logged", () => none.test(logged.join("\n")));
-  assert.equal(shown(), "no policies from files; policies over the API in force: 1");
+  assert.equal(shown(), "no policies from files; policies from other sources in force: 1");
   await controller.policies.remove("c");
   const nothing = "no policies from files: every request passes, except those in ramp mode";
   await when("nothing is left", () => shown() === nothing);

@@ -13,6 +13,7 @@ import { fakeClock } from "../kit/clock.ts";
 import { startEtcd } from "../kit/etcd/cluster.ts";
 import { etcdSettings, openEtcd } from "../kit/etcd/store.ts";
 import { memoryLog } from "../kit/sluice/log.ts";
+import { storeWith } from "../kit/sluice/stored.ts";
 import { until } from "../kit/until.ts";
 
 function join(t: TestContext, store: Store, changed: Partial<JoinOptions> = {}) {
@@ -137,6 +138,106 @@ test("a record that cannot be read is left out, counted and logged; the others s
   assert.equal(one.lines.filter(({ message }) => /is left out/.test(message)).length, 3);
 });
 
+const keyOf = (address: string) => `/peers/aperture-agent/default/${address}`;
+
+function recordOf(address: string, id: string) {
+  const member = { group: "default", address, hostname: "h", services: {}, id };
+  return { kind: "put", key: keyOf(address), value: writeMember(member) } as const;
+}
+
+test("a record without a lease is left out, with one line and one count, until it is written under a lease", async (t) => {
+  const store = memoryStore();
+  const one = join(t, store);
+  one.announce("node1:8080");
+  const record = recordOf("forged:1", "id-9");
+  await store.commit([record]);
+  await until("it is left out", () => one.leftOut.has(record.key));
+  await store.commit([record]);
+  await store.commit([recordOf("forged:2", "id-8")]);
+  await until("another one is", () => one.leftOut.size === 2);
+  assert.deepEqual(addresses(one), ["node1:8080"]);
+  assert.equal(one.refused, 2);
+  const why =
+    "wanted one that ends with its agent, got one without a lease; delete the key if no agent wrote it";
+  assert.deepEqual(
+    one.lines.map(({ message }) => message),
+    ["forged:1", "forged:2"].map((each) => `the record ${keyOf(each)} is left out: ${why}`),
+  );
+  await store.commit([record], { lease: await store.lease() });
+  await until("it is a member", () => addresses(one).includes("forged:1"));
+  await store.commit([{ kind: "delete", key: keyOf("forged:2") }]);
+  await until("nothing is left out", () => one.leftOut.size === 0);
+});
+
+test("of several records with one id the oldest counts, for those who saw them come and for those who did not", async (t) => {
+  const store = memoryStore();
+  const one = join(t, store);
+  const two = join(t, store, { id: "id-2" });
+  one.announce("node1:8080");
+  await until("it is known", () => two.list.length === 1);
+  const lease = await store.lease();
+  await store.commit([recordOf("a:1", "id-1"), recordOf("z:1", "id-1")], { lease });
+  await until("the copies are left out", () => two.leftOut.size === 2);
+  // What it writes again stays the older one.
+  one.register("counters", "node1:3320");
+  await until("its service is known", () => two.list[0]?.services["counters"] !== undefined);
+  const late = join(t, store, { id: "id-3" });
+  await late.known;
+  for (const each of [one, two, late]) {
+    assert.deepEqual(addresses(each), ["node1:8080"]);
+    assert.deepEqual([...each.leftOut.keys()], [keyOf("a:1"), keyOf("z:1")]);
+    assert.equal(each.lines.length, 2);
+  }
+  const why = `wanted one record for each agent, got the id of the older record ${keyOf("node1:8080")}`;
+  assert.equal(late.leftOut.get(keyOf("a:1")), why);
+  await one.leave();
+  await until("a copy is the oldest now", () => addresses(two).join() === "a:1");
+});
+
+test("an agent whose record was deleted, or replaced by one that is left out, writes it again", async (t) => {
+  const store = memoryStore();
+  const one = join(t, store);
+  const two = join(t, store, { id: "id-2" });
+  one.announce("node1:8080");
+  two.announce("node2:8080");
+  const isThere = async () => {
+    const { entries } = await store.list(keyOf("node1:8080"));
+    return (
+      entries[0]?.leased === true && readMember(entries[0].key, entries[0].value).id === "id-1"
+    );
+  };
+  await until("both are known", () => one.list.length === 2);
+  for (const op of [
+    { kind: "delete", key: keyOf("node1:8080") },
+    recordOf("node1:8080", "id-9"),
+    recordOf("node1:8080", "id-1"),
+    { kind: "put", key: keyOf("node1:8080"), value: Buffer.from([255]) },
+  ] as const) {
+    await store.commit([op]);
+    assert.equal(await isThere(), false);
+    await until("it is there again", isThere);
+    await until("both are known again", () => one.list.length === 2 && one.leftOut.size === 0);
+  }
+  await one.leave();
+  await until("it stays away", () => two.list.length === 1);
+  assert.equal((await store.list(keyOf("node1:8080"))).entries.length, 0);
+});
+
+test("an agent whose record was replaced before it saw it writes it again", async (t) => {
+  const store = memoryStore();
+  let isReplaced = false;
+  const commit: Store["commit"] = (ops, options) => {
+    const written = store.commit(ops, options);
+    if (!isReplaced) void store.commit([recordOf("node1:8080", "id-9")]);
+    isReplaced = true;
+    return written;
+  };
+  const one = join(t, storeWith(store, { commit }));
+  one.announce("node1:8080");
+  await until("it is known", () => one.list[0]?.id === "id-1");
+  assert.equal(isReplaced, true);
+});
+
 test("records of other implementations are read: they have no id", () => {
   const member = { group: "g", address: "h:1", hostname: "h", services: { a: "b:2" }, id: "" };
   const bytes = writeMember(member);
@@ -178,7 +279,8 @@ test("a process that was restarted replaces its old record without a warning", a
     id: "id-0",
   };
   const key = "/peers/aperture-agent/default/node1:8080";
-  await store.commit([{ kind: "put", key, value: writeMember(left) }]);
+  const op = { kind: "put", key, value: writeMember(left) } as const;
+  await store.commit([op], { lease: await store.lease() });
   const one = join(t, store);
   await one.known;
   one.announce("node1:8080");

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Batch, Store } from "#store/store.ts";
+import type { Batch, Entry, Store } from "#store/store.ts";
 import { until } from "../kit/until.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -130,6 +130,33 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
           entries.map(({ key }) => key),
           ["/kept", "/rewritten"],
         );
+      }),
+    );
+
+    it(
+      "tells of each entry when it was created and whether it has a lease, in lists and in watches",
+      opened(async (store) => {
+        const facts = ({ key, created, leased }: Entry) => ({ key, created, leased });
+        const stop = new AbortController();
+        const watch = store.watch(["/k/"], stop.signal)[Symbol.asyncIterator]();
+        await watch.next();
+        const lease = await store.lease();
+        const created = await store.commit([put("/k/1", "1")], { lease });
+        assert.ok(created !== undefined);
+        const expect = async (wanted: ReturnType<typeof facts>) => {
+          assert.deepEqual(((await watch.next()).value as Batch).puts.map(facts), [wanted]);
+          assert.deepEqual((await store.list("/k/")).entries.map(facts), [wanted]);
+        };
+        await expect({ key: "/k/1", created, leased: true });
+        await store.commit([put("/k/1", "2")]);
+        await expect({ key: "/k/1", created, leased: false });
+        await store.commit([drop("/k/1")]);
+        await watch.next();
+        const again = await store.commit([put("/k/1", "3")]);
+        assert.ok(again !== undefined && again > created);
+        await expect({ key: "/k/1", created: again, leased: false });
+        stop.abort();
+        await watch.return?.(undefined);
       }),
     );
 

@@ -24,9 +24,10 @@ function batch(
 ): Batch {
   const { complete, ...rest } = changed;
   revision += 1;
-  const entries = puts.map((key) => ({ key, value: new Uint8Array(), revision }));
+  const written = { revision, created: revision, leased: false };
+  const entries = puts.map((key) => ({ key, value: new Uint8Array(), ...written }));
   const value = new TextEncoder().encode(complete);
-  const marker = complete === undefined ? [] : [{ key: COMPLETE, value, revision }];
+  const marker = complete === undefined ? [] : [{ key: COMPLETE, value, ...written }];
   return { revision, puts: [...entries, ...marker], deletes, ...rest };
 }
 

@@ -159,6 +159,7 @@ export class RuleSnapshot implements MetricSource {
 }
 
 function batchOf({ revision, entries }: Snapshot): Batch {
-  const puts = [...entries].map(([key, value]) => ({ key, value, revision }));
+  const written = { revision, created: revision, leased: false };
+  const puts = [...entries].map(([key, value]) => ({ key, value, ...written }));
   return { revision, puts, deletes: [] };
 }

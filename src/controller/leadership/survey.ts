@@ -37,7 +37,7 @@ function readCandidate(value: Uint8Array): Named {
 export class Survey {
   readonly #options: SurveyOptions;
   readonly #stop = new AbortController();
-  readonly #candidates = new Map<string, Named & { readonly revision: number }>();
+  readonly #candidates = new Map<string, Named & { readonly created: number }>();
   readonly #documents = new Map<string, Uint8Array>();
   /** Documents that the store lost. */
   readonly #missing = new Map<string, Uint8Array>();
@@ -50,7 +50,7 @@ export class Survey {
   /** The candidate that leads: the one whose key came first. */
   get leader(): Named | undefined {
     const all = [...this.#candidates.values()];
-    return all.sort((a, b) => a.revision - b.revision)[0];
+    return all.sort((a, b) => a.created - b.created)[0];
   }
 
   isCandidate(key: string): boolean {
@@ -108,11 +108,9 @@ export class Survey {
     if (lost && document !== undefined) this.#missing.set(key, document);
   }
 
-  #put({ key, value, revision }: Entry): void {
+  #put({ key, value, created }: Entry): void {
     if (key.startsWith(CANDIDATES)) {
-      // A candidate may write its key again; its place is that of the first time.
-      const place = this.#candidates.get(key)?.revision ?? revision;
-      this.#candidates.set(key, { ...readCandidate(value), revision: place });
+      this.#candidates.set(key, { ...readCandidate(value), created });
     } else if (key.startsWith(API)) {
       this.#missing.delete(key);
       this.#documents.set(key, value);

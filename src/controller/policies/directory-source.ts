@@ -326,11 +326,11 @@ export class DirectorySource implements PolicySource {
   }
 }
 
-/** The numbers of policies in force, of files and of the API. */
+/** The numbers of policies in force, of files and of all other sources. */
 function summaryOf(files: number, others: number): string {
-  const beside = others === 0 ? "" : `, over the API: ${others}`;
+  const beside = others === 0 ? "" : `, from other sources: ${others}`;
   if (files > 0) return `policies from files in force: ${files}${beside}`;
-  if (others > 0) return `no policies from files; policies over the API in force: ${others}`;
+  if (others > 0) return `no policies from files; policies from other sources in force: ${others}`;
   return "no policies from files: every request passes, except those in ramp mode";
 }
 

@@ -98,7 +98,7 @@ function heldNames(
   for (const { origin, offers } of sources) {
     for (const { name } of offers) {
       const incumbent = running.get(name);
-      if (incumbent?.origin !== origin) continue;
+      if (incumbent?.origin !== origin || POLICY_ORIGINS[origin].yields) continue;
       policies.set(name, origin);
       for (const meter of fluxMetersOf(incumbent.policy)) {
         fluxMeters.set(meter, { policy: name, origin });

@@ -23,6 +23,7 @@ import type { PolicyLoop } from "../loop/policy-loop.ts";
 import { POLICY_ORIGINS } from "../policy-source.ts";
 import type { ActivePolicies } from "./active-policies.ts";
 import type { ApiSource } from "./api-source.ts";
+import type { KeptSource } from "./kept-source.ts";
 import type { Claim } from "./ownership.ts";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -30,6 +31,7 @@ type Json = Readonly<Record<string, unknown>>;
 interface PolicyServiceOptions {
   readonly active: ActivePolicies;
   readonly api: ApiSource;
+  readonly kept: Pick<KeptSource, "release">;
   readonly store: Pick<Store, "list" | "commit">;
   /** Resolves when the commit with this revision is in force here, or when the signal aborts. */
   readonly reached: (revision: number, givenUp: AbortSignal) => Promise<void>;
@@ -103,7 +105,11 @@ export class PolicyService implements PolicyOperations {
       return view(stored.document, "NOT_LOADED", why || "not loaded into the controller");
     }
     const { document } = running.policy;
-    if (stored === undefined) return view(document, "STALE", "no longer stored");
+    if (stored === undefined) {
+      const claim = active.owners.get(name);
+      const reason = claim && active.faultsOf(claim);
+      return view(document, "STALE", reason ?? "no longer stored");
+    }
     if (stored.compiled?.hash === running.policy.hash) {
       const unread = unreadWarnings(running.policy, api.dynamicConfig(name));
       return view(document, "VALID", unread.join("; "));
@@ -183,17 +189,21 @@ export class PolicyService implements PolicyOperations {
   }
 
   async #remove(name: string, peer: string | undefined): Promise<void> {
-    const { api } = this.#options;
+    const { active, api, kept } = this.#options;
     const owner = this.#otherOwner(name);
     if (owner !== undefined) {
       const { came } = POLICY_ORIGINS[owner.origin];
       throw new Fault("FAILED_PRECONDITION", `the policy came ${came}: remove it there`);
     }
-    if (!api.policies.has(name) && api.dynamicConfig(name) === undefined) return;
-    await this.#commit([
-      { kind: "delete", key: API_POLICIES + name },
-      { kind: "delete", key: API_DYNAMIC_CONFIGS + name },
-    ]);
+    const isStored = api.policies.has(name) || api.dynamicConfig(name) !== undefined;
+    if (isStored) {
+      await this.#commit([
+        { kind: "delete", key: API_POLICIES + name },
+        { kind: "delete", key: API_DYNAMIC_CONFIGS + name },
+      ]);
+    }
+    if (kept.release(name)) await active.update();
+    else if (!isStored) return;
     this.#logChange({ policy: name, peer }, "removed");
   }
 
@@ -308,7 +318,8 @@ export class PolicyService implements PolicyOperations {
     const { entries } = await this.#options.store.list(key, { timeoutMs: STORE_MS });
     const entry = entries.find((each) => each.key === key);
     if (entry !== undefined) return [{ key, revision: entry.revision }];
-    if (this.#otherOwner(name) === undefined) throw notFound();
+    const owner = this.#options.active.owners.get(name);
+    if (owner === undefined || owner.origin === "api") throw notFound();
     return [];
   }
 

@@ -156,10 +156,13 @@ export class SimulationRun {
   #publish(entries: ReadonlyMap<string, Uint8Array | undefined>): void {
     this.#revision += 1;
     const revision = this.#revision;
+    const written = { revision, created: revision, leased: false };
     const ours = [...entries].filter(([key]) => this.#prefixes.some((one) => key.startsWith(one)));
     const notApplied = this.#agent.apply({
       revision,
-      puts: ours.flatMap(([key, value]) => (value === undefined ? [] : [{ key, value, revision }])),
+      puts: ours.flatMap(([key, value]) =>
+        value === undefined ? [] : [{ key, value, ...written }],
+      ),
       deletes: ours.flatMap(([key, value]) => (value === undefined ? [key] : [])),
     });
     for (const [key, why] of notApplied)

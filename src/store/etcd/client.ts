@@ -42,6 +42,7 @@ export type Method = keyof Methods;
 export type Request<M extends Method> = Encodable<Methods[M][1]>;
 export type Response<M extends Method> = Decoded<Methods[M][2]>;
 export type WatchResponse = Decoded<"etcdserverpb.WatchResponse">;
+export type KeyValue = NonNullable<WatchResponse["events"][number]["kv"]>;
 
 export interface CallOptions {
   /**

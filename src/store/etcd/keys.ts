@@ -1,5 +1,8 @@
 // Keys and ranges of keys as etcd sees them: bytes, below the namespace.
 
+import type { Entry } from "../store.ts";
+import type { KeyValue } from "./client.ts";
+
 /** The keys of one store: `namespace` stands before each. */
 export class Keys {
   readonly #namespace: string;
@@ -16,6 +19,17 @@ export class Keys {
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
       .toString("utf8")
       .slice(this.#namespace.length);
+  }
+
+  /** An entry as etcd tells of it. */
+  entry({ key, value, ...kv }: KeyValue): Entry {
+    return {
+      key: this.text(key),
+      value,
+      revision: Number(kv.modRevision),
+      created: Number(kv.createRevision),
+      leased: kv.lease !== 0n,
+    };
   }
 
   /** All keys that start with this prefix. */

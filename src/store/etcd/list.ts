@@ -41,10 +41,7 @@ export async function list(
     }
     const { header, kvs, more } = page;
     if (at === 0) at = Number(header?.revision ?? 0);
-    for (const entry of kvs) {
-      const { key: name, value, modRevision } = entry;
-      found({ key: keys.text(name), value, revision: Number(modRevision) });
-    }
+    for (const kv of kvs) found(keys.entry(kv));
     const last = kvs.at(-1);
     if (!more || last === undefined) {
       return { revision: at, clusterId: header?.clusterId ?? 0n };

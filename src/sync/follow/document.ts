@@ -4,19 +4,22 @@
 /** The tags of the two fields that a policy has. */
 const TAGS: readonly (number | undefined)[] = [0x0a, 0x12];
 
-/** The document of a policy as it runs, from the wrapper in the store; undefined where another source made it. */
+/** The document of a policy as it runs, from the wrapper in the store; undefined where the wrapper has none. */
 export async function runningDocument(
   wrapper: Uint8Array,
-  source: "ETCD" | "K8S",
-): Promise<string | undefined> {
+): Promise<{ readonly source: StoredSource; readonly text: string } | undefined> {
   const { decode, encode } = await import("#wire/protobuf/messages.ts");
-  const decoded = decode("aperture.policy.sync.v1.PolicyWrapper", wrapper);
-  if (decoded.policy == null || decoded.source !== SOURCES[source]) return undefined;
-  return documentText(encode("aperture.policy.language.v1.Policy", decoded.policy));
+  const { policy, source } = decode("aperture.policy.sync.v1.PolicyWrapper", wrapper);
+  if (policy == null) return undefined;
+  const text = await documentText(encode("aperture.policy.language.v1.Policy", policy));
+  return { source: SOURCES[source] ?? "UNKNOWN", text };
 }
 
-/** Numbers of the enum PolicyWrapper.Source. */
-const SOURCES = { ETCD: 1, K8S: 2 } as const;
+/** Where a leader had a policy from: the API, a resource, or files (UNKNOWN). */
+type StoredSource = "UNKNOWN" | "ETCD" | "K8S";
+
+/** By number in the enum PolicyWrapper.Source. */
+const SOURCES: readonly (StoredSource | undefined)[] = ["UNKNOWN", "ETCD", "K8S"];
 
 /** The text of a document; a message becomes JSON with every field, since an absent one had the zero of its type. */
 export async function documentText(stored: Uint8Array): Promise<string> {

@@ -25,8 +25,13 @@ const OWNER = { group: "default", namespace: "aperture" };
 const bytes = (text: string) => new TextEncoder().encode(text);
 
 function batch(puts: Readonly<Record<string, string>>, deletes: readonly string[] = []): Batch {
-  const entries = Object.entries(puts).map(([key, value]) => ({ key, value: bytes(value) }));
-  return { revision: 7, puts: entries.map((entry) => ({ ...entry, revision: 7 })), deletes };
+  const written = { revision: 7, created: 7, leased: false };
+  const entries = Object.entries(puts).map(([key, value]) => ({
+    key,
+    value: bytes(value),
+    ...written,
+  }));
+  return { revision: 7, puts: entries, deletes };
 }
 
 /** The batches of a store that a test feeds. */
@@ -303,7 +308,11 @@ test("a store that comes back empty takes no rule of the snapshot away", async (
   clock.advance(1_000);
   await until("the snapshot stands in", () => seen.length === 1);
   for (const { key, value } of seen[0]?.puts ?? [])
-    snapshot.record({ revision: 1, puts: [{ key, value, revision: 1 }], deletes: [] });
+    snapshot.record({
+      revision: 1,
+      puts: [{ key, value, revision: 1, created: 1, leased: false }],
+      deletes: [],
+    });
   store.push(batch({}));
   await until("the store has answered", () => seen.length === 2);
   assert.deepEqual(seen[1]?.deletes, []);

@@ -368,7 +368,8 @@ test("a record with an unusable address keeps agents neither from joining nor fr
     id: "bad",
   };
   const key = peerKey(member.group, member.address);
-  await store.commit([{ kind: "put", key, value: writeMember(member) }]);
+  const op = { kind: "put", key, value: writeMember(member) } as const;
+  await store.commit([op], { lease: await store.lease() });
   const both = [...agents, start()];
   await listening(...both);
   await ready(both, 2);

@@ -143,7 +143,7 @@ test("the secret of a restored backup wins over that which agents know", async (
           for await (const batch of store.watch(prefixes, signal)) {
             yield batch;
             await batches.promise;
-            const entry = { key, value: restored, revision: 1 };
+            const entry = { key, value: restored, revision: 1, created: 1, leased: false };
             yield { puts: [entry], deletes: [], revision: 1, reset: true };
           }
         },

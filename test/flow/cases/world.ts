@@ -212,10 +212,11 @@ export class World {
     if (entries.size === 0) return;
     this.#revision += 1;
     const revision = this.#revision;
+    const written = { revision, created: revision, leased: false };
     const { rules, numbers, notRun, faults } = readBatch(GROUP, {
       revision,
       puts: [...entries].flatMap(([key, value]) =>
-        value === undefined ? [] : [{ key, value, revision }],
+        value === undefined ? [] : [{ key, value, ...written }],
       ),
       deletes: [...entries].flatMap(([key, value]) => (value === undefined ? [key] : [])),
     });

@@ -10,8 +10,9 @@ export function batchOf(
   entries: Iterable<readonly [key: string, value: Uint8Array | undefined]>,
   deletes: readonly string[] = [],
 ): Batch {
+  const written = { revision: 1, created: 1, leased: false };
   const puts = [...entries].flatMap(([key, value]) =>
-    value === undefined ? [] : [{ key, value, revision: 1 }],
+    value === undefined ? [] : [{ key, value, ...written }],
   );
   return { revision: 1, puts, deletes };
 }

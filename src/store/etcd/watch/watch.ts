@@ -256,9 +256,8 @@ export class EtcdWatch {
     this.#known.set(prefix, revision);
     for (const { type, kv } of events) {
       if (kv === null) continue;
-      const key = keys.text(kv.key);
-      if (type === 1) this.#unseen.delete(key);
-      else this.#unseen.put({ key, value: kv.value, revision: Number(kv.modRevision) });
+      if (type === 1) this.#unseen.delete(keys.text(kv.key));
+      else this.#unseen.put(keys.entry(kv));
     }
     if (events.length === 0) return;
     this.#unseen.reached(revision, "changed");

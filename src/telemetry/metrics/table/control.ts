@@ -8,7 +8,8 @@ export const CONTROL_METRICS = {
   sluice_policies: {
     type: "gauge",
     labels: ["state"],
-    about: "Policy documents in force (loaded) and not accepted (refused).",
+    about:
+      "Policy documents in force (loaded) and not accepted (refused). Those in force that no source of this controller has, and that `policies.removal_guard` keeps, are also counted as kept.",
   },
   sluice_policy_reload_total: {
     type: "counter",

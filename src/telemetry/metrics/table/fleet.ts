@@ -12,7 +12,7 @@ export const FLEET_METRICS = {
     type: "counter",
     labels: [],
     about:
-      "Records of agents in the store that were left out: unreadable ones, and those above 10 000 agents.",
+      "Records of agents in the store that were left out: unreadable ones, those without a lease, those with the id of an older record, and those above 10 000 agents.",
   },
   sluice_agent_requests_total: {
     type: "counter",

@@ -7,7 +7,7 @@ import type { Entry } from "#store/store.ts";
 const VALUE = new Uint8Array();
 
 function entry(key: string, revision: number): Entry {
-  return { key, revision, value: VALUE };
+  return { key, revision, value: VALUE, created: revision, leased: false };
 }
 
 /** A reader's view, as `key=revision`, with what it was told last. */

@@ -1,0 +1,159 @@
+// Policies that an earlier leader left in the store, and that no source of this controller has. A new leader cannot tell
+// whether they were removed, or whether it looks into the wrong directory. If they are many, they run on until a source has
+// them again or a person removes them. While a controller leads, what vanishes from its sources is removed.
+
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
+import { findingLine } from "#policy/format.ts";
+import type { PolicySet, PolicyText } from "#policy/set.ts";
+import type { Entry } from "#store/store.ts";
+import { runningDocument } from "#sync/follow/document.ts";
+import { DYNAMIC_CONFIGS, POLICIES } from "#sync/keys.ts";
+import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
+import { listed } from "../diagnosis/log-list.ts";
+import type { Offer, PolicySource } from "../policy-source.ts";
+import type { ActivePolicies } from "./active-policies.ts";
+
+interface KeptSourceOptions {
+  /** The largest share of the policies in the store that is removed because no source has them. */
+  readonly guard: number;
+  readonly active: () => ActivePolicies;
+  /** Whether the store has a document of the API for a policy, with or without faults. */
+  readonly hasDocument: (name: string) => boolean;
+  /** Returns one set for each text. */
+  readonly compile: (texts: readonly PolicyText[]) => Promise<readonly PolicySet[]>;
+  readonly log: Log;
+  /** Called only if there is something to show. */
+  readonly status: () => { ok(message: string): void; fail(message: string): void };
+}
+
+export class KeptSource implements PolicySource, MetricSource {
+  readonly origin = "kept";
+  readonly #options: KeptSourceOptions;
+  /** Until the start: policies and dynamic configurations in the store, by key. */
+  #stored = new Map<string, Uint8Array>();
+  readonly #kept = new Map<string, CompiledPolicy>();
+  /** Policies are kept, and all of them have been in force. */
+  #isKeeping = false;
+
+  constructor(options: KeptSourceOptions) {
+    this.#options = options;
+  }
+
+  /** Notes what is in the store when this controller begins to lead. */
+  adopt(entries: readonly Entry[]): void {
+    for (const { key, value } of entries) {
+      if (key.startsWith(POLICIES) || key.startsWith(DYNAMIC_CONFIGS)) this.#stored.set(key, value);
+    }
+  }
+
+  /**
+   * Keeps what no other source has, if it is too much to be removed. The other sources must have started.
+   * @throws Fault FAILED_PRECONDITION when a policy to be kept cannot be read: a controller that led would remove it
+   */
+  async start(): Promise<void> {
+    const { guard, active, hasDocument, compile, log } = this.#options;
+    const stored = this.#stored;
+    this.#stored = new Map();
+    const keys = [...stored.keys()].filter((key) => key.startsWith(POLICIES));
+    const isTooMuch = (policies: number) => policies > guard * keys.length;
+    const lacking = keys.filter((key) => !active().owners.has(nameIn(key)));
+    if (!isTooMuch(lacking.length)) return;
+    const texts: PolicyText[] = [];
+    for (const key of lacking) {
+      const name = nameIn(key);
+      const { source, text } = await readStored(key, stored.get(key));
+      // The store is the source of the API's policies. One whose document it does not have was removed.
+      if (source !== "ETCD" || hasDocument(name))
+        texts.push({ source: key, defaultName: name, text });
+    }
+    if (!isTooMuch(texts.length)) return;
+    for (const { findings, policies } of await compile(texts)) {
+      const policy = policies[0]?.of;
+      if (findings.length > 0 || policy === undefined) throw unreadable(findings.map(findingLine));
+      const dynamicConfig = configIn(stored.get(DYNAMIC_CONFIGS + policy.name));
+      this.#kept.set(policy.name, { ...policy, dynamicConfig });
+    }
+    await active().update();
+    this.#isKeeping = true;
+    this.inForceChanged();
+    if (this.#kept.size === 0) return;
+    const share = `${texts.length} of ${keys.length} policies in force are in no source of this controller`;
+    const why = `more than policies.removal_guard (${guard}) lets it remove when it begins to lead`;
+    log.error({}, `${share}, ${why}; they stay in force: ${this.#names}; ${REMEDY}`);
+  }
+
+  *offers(): Generator<Offer> {
+    for (const [name, policy] of this.#kept) yield { name, location: POLICIES + name, policy };
+  }
+
+  /** What was in force is a part of the policy, so that the API can replace it. */
+  dynamicConfig(): undefined {
+    return undefined;
+  }
+
+  faultsOf(): string {
+    return `no source of this controller has it, and policies.removal_guard keeps it in force; ${REMEDY}`;
+  }
+
+  /** A policy is kept no longer once another source has it, or another policy has taken its place. */
+  inForceChanged(): void {
+    if (!this.#isKeeping) return;
+    const { log, status, active } = this.#options;
+    for (const { claim, why } of active().leftOutOf(this.origin)) {
+      this.#kept.delete(claim.name);
+      log.info({ policy: claim.name }, `no longer kept: ${why}`);
+    }
+    this.#isKeeping = this.#kept.size > 0;
+    if (this.#isKeeping) {
+      status().fail(
+        `policies in force that no source of this controller has: ${this.#names}; ${REMEDY}`,
+      );
+      return;
+    }
+    const over = "sources have all policies in force";
+    log.info({}, over);
+    status().ok(over);
+  }
+
+  /** Keeps a policy no longer. Returns whether it was kept; it runs until the next update. */
+  release(name: string): boolean {
+    return this.#kept.delete(name);
+  }
+
+  collect(to: MetricSink): void {
+    to.number("sluice_policies", ["kept"], this.#kept.size);
+  }
+
+  get #names(): string {
+    return listed([...this.#kept.keys()], (name) => name);
+  }
+}
+
+const REMEDY =
+  "give their documents back to this controller, or remove them (`sluice policy delete NAME`, or policies.removal_guard: 1 and a restart)";
+
+function nameIn(key: string): string {
+  return key.slice(POLICIES.length);
+}
+
+/** @throws Fault FAILED_PRECONDITION */
+async function readStored(key: string, wrapper: Uint8Array = new Uint8Array()) {
+  const found = await runningDocument(wrapper).catch((thrown: unknown) => {
+    throw unreadable([`${key}: ${Fault.from(thrown).message}`]);
+  });
+  if (found === undefined) throw unreadable([`${key}: the value holds no policy`]);
+  return found;
+}
+
+function unreadable(lines: readonly string[]): Fault {
+  const what =
+    "policies.removal_guard: a policy in force that no source has cannot be read from the store";
+  return new Fault("FAILED_PRECONDITION", `${what}: ${lines.join("; ")}`);
+}
+
+/** Earlier leaders write only objects. */
+function configIn(bytes: Uint8Array | undefined): JsonObject | undefined {
+  return bytes && (JSON.parse(new TextDecoder().decode(bytes)) as JsonObject);
+}
