@@ -104,6 +104,7 @@ const ANY_CASE =
 const UNREADABLE = "the report of a classifier says when a body could not be read";
 const CUT = "replies and metadata show at most 1 KiB of a label's value";
 const SHOWN = "replies list at most 8 labels of baggage, because clients choose how many it has";
+const ONE_FORM = "decision 41: a JSON number as a label is written in its shortest form";
 const MEMBERWISE =
   "well-formed members of baggage are kept beside malformed ones, and of too many the last";
 const CLASSIFIED =
@@ -131,7 +132,7 @@ export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>
   "baggage-limits": { 0: SHOWN, 1: MEMBERWISE, 2: SHOWN, 3: CUT, 5: CUT, 6: CUT },
   "sel-merged-labels": { 3: CLASSIFIED, 4: CLASSIFIED },
   "cls-from": { 3: ANY_CASE, 4: ANY_CASE },
-  "cls-json-pointer": { 18: UNREADABLE, 20: UNREADABLE },
+  "cls-json-pointer": { 2: ONE_FORM, 3: ONE_FORM, 4: ONE_FORM, 18: UNREADABLE, 20: UNREADABLE },
   "qs-workloads": { 16: NAMES_LABEL },
   "rl-denied-code": { 6: NAMES_LABEL, 7: NAMES_LABEL },
   "cls-sanitise-and-inject": {

@@ -1,7 +1,7 @@
 // JSON documents in a request, and the texts that labels take from them. The platform's parser only validates the
-// text; members are then located in the source. So numbers keep the digits they were written with, no name from
-// outside is looked up in an object, and a bug of V8 14.6, which confuses the name `x"` with an earlier `x\`, has
-// no effect. Size and depth are bounded, and no walk recurses.
+// text; members are then located in the source. So no name from outside is looked up in an object, and a bug of
+// V8 14.6, which confuses the name `x"` with an earlier `x\`, has no effect. Size and depth are bounded, and no walk
+// recurses.
 
 import type { Segment } from "./pointer.ts";
 import { MALFORMED, TOO_LARGE, type Unreadable } from "./unreadable.ts";
@@ -11,7 +11,10 @@ const MAX_LENGTH = 1 << 20;
 const MAX_DEPTH = 64;
 
 export interface Json {
-  /** The value at a pointer: a string as it is, anything else as compact JSON; undefined when there is none. */
+  /**
+   * The value at a pointer: a string as it is, a number in the shortest form that reads back to the same double, anything
+   * else as compact JSON; undefined when there is none.
+   */
   text(pointer: readonly Segment[]): string | undefined;
 }
 
@@ -34,6 +37,9 @@ export function parseJson(text: string): Json | Unreadable {
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
+const MINUS = 0x2d;
+const DIGIT_0 = 0x30;
+const DIGIT_9 = 0x39;
 const OPEN_ARRAY = 0x5b;
 const BACKSLASH = 0x5c;
 const CLOSE_ARRAY = 0x5d;
@@ -70,6 +76,9 @@ function locate(source: string, pointer: readonly Segment[]): number {
 
 function textAt(source: string, start: number): string | undefined {
   if (start === NOWHERE) return undefined;
+  // Callers choose how they write a number, and must not choose among several limiter keys that way.
+  if (startsNumber(source.charCodeAt(start)))
+    return String(Number(source.slice(start, endOfScalar(source, start))));
   const isString = source.charCodeAt(start) === QUOTE;
   const text = isString
     ? stringAt(source, start, endOfString(source, start))
@@ -173,6 +182,10 @@ function endOfScalar(source: string, start: number): number {
   let at = start + 1;
   while (at < source.length && !endsScalar(source.charCodeAt(at))) at++;
   return at;
+}
+
+function startsNumber(code: number): boolean {
+  return code === MINUS || (code >= DIGIT_0 && code <= DIGIT_9);
 }
 
 function endsScalar(code: number): boolean {
