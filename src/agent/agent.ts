@@ -15,7 +15,7 @@ import type { EngineName } from "#fleet/group-engines.ts";
 import type { SlotRef } from "#flow/flow.ts";
 import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
 import { inventoryOf } from "#flow/inventory.ts";
-import { observerOf } from "#flow/observer.ts";
+import { NO_OBSERVER, observerOf } from "#flow/observer.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type { ProcessPart, SluiceProcess } from "#process/process.ts";
 import { AccessLogStreams } from "#telemetry/flows/access-log-streams.ts";
@@ -34,6 +34,7 @@ import { guardOverload } from "./overload.ts";
 import { joinGroup } from "./peers.ts";
 import { RuleSnapshot } from "./snapshot/rule-snapshot.ts";
 import { warnOfDefaultControlPoint } from "./warnings/control-point.ts";
+import { LostEnds } from "./warnings/lost-ends.ts";
 import { tellFullReservations } from "./warnings/settlement.ts";
 
 export interface Agent extends ProcessPart {
@@ -61,7 +62,9 @@ export async function startAgent(
   metrics.add(fluxMeters);
   const unreported = new UnreportedFlows();
   metrics.add(unreported);
-  const observer = tellFullReservations(process, observerOf([flowMetrics, unreported]));
+  const lostEnds = new LostEnds(process);
+  const observers = [flowMetrics, unreported, { ...NO_OBSERVER, decided: lostEnds.decided }];
+  const observer = tellFullReservations(process, observerOf(observers));
   const { group, opened: announce } = joinGroup(process, config);
   const controlPoints = () => flowMetrics.seen;
   const answer = answerControllers(process, config, group, controlPoints);
@@ -94,6 +97,7 @@ export async function startAgent(
   publishMetrics(process, config);
   const guard = guardOverload(process, config.flow_control.overload);
   const controller = judgingFrom(known, createFlowController(book, context, guard));
+  lostEnds.watch(controller);
   // Rejects when the store refuses to be followed.
   await within(RULES_MS, clock, known);
   const end = (slots: readonly SlotRef[]) => controller.end(slots);

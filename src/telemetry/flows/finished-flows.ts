@@ -60,7 +60,7 @@ export type EndOfFlow = (
 export class FinishedFlows implements MetricSource {
   readonly #meters: FluxMeters;
   readonly #end: EndOfFlow;
-  readonly #unreported: Pick<UnreportedFlows, "reported" | "take">;
+  readonly #unreported: Pick<UnreportedFlows, "reported" | "take" | "takeCheck">;
   readonly #records = new Map<Result, number>();
   readonly #workloads: WorkloadLatencies | undefined;
   readonly #settle: (end: FlowEnd) => Settlement;
@@ -73,7 +73,7 @@ export class FinishedFlows implements MetricSource {
   constructor(
     meters: FluxMeters,
     end: EndOfFlow,
-    unreported: Pick<UnreportedFlows, "reported" | "take">,
+    unreported: Pick<UnreportedFlows, "reported" | "take" | "takeCheck">,
     workloads?: WorkloadLatencies,
     settle: (end: FlowEnd) => Settlement = () => "unknown",
   ) {
@@ -137,7 +137,18 @@ export class FinishedFlows implements MetricSource {
       return this.#unreported.take(requestId, report.controlPoint) ?? "unknown_request";
     }
     if (source === "envoy") this.#unreported.reported();
-    return readDecision(decision, source) ?? "bad_decision";
+    const read = readDecision(decision, source);
+    return read === undefined ? "bad_decision" : this.#completed(read);
+  }
+
+  /** The decision with the slots and the estimate that it does not name, because the SDK's messages have no place for them. */
+  #completed(read: LoggedDecision): LoggedDecision {
+    const { accepted, check, expectEnd, slots, reservationId } = read;
+    if (!accepted || check === undefined || expectEnd) return read;
+    if (slots.length > 0 || reservationId !== "") return read;
+    const found = this.#unreported.takeCheck(check);
+    if (found === undefined) return read;
+    return { ...read, slots: found.slots, reservationId: found.reservationId };
   }
 
   #measure(report: FlowReport, { accepted, fluxMeters }: LoggedDecision, bad: () => void): void {

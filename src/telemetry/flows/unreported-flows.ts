@@ -1,9 +1,10 @@
-// Remembers flows by the id that the proxy gave their request, for access logs that leave out the decision: their record
-// finds the slots and flux meters of its flow here. Bounded, and used only while there are such records.
+// Remembers flows whose end will be reported without what the report needs: access logs that leave out the decision, which
+// have the id that the proxy gave the request, and spans of SDKs that know nothing of concurrency slots, which have the times
+// of the check. Bounded, and used only while there are such reports.
 
 import type { Flow, SlotRef, Verdict } from "#flow/flow.ts";
 import { NO_OBSERVER, type Observer } from "#flow/observer.ts";
-import type { LoggedDecision, LoggedWorkload } from "#wire/check/logged-decision.ts";
+import type { CheckTimes, LoggedDecision, LoggedWorkload } from "#wire/check/logged-decision.ts";
 import type { MetricSink, MetricSource } from "../metrics/table.ts";
 
 /** Header of Envoy, and of other proxies and load balancers. */
@@ -12,7 +13,7 @@ const REQUEST_ID = "x-request-id";
 const LONGEST_ID = 128;
 /** Flows of one generation; there are two. An entry takes some 300 bytes. */
 const MAX_FLOWS = 50_000;
-/** Flows of one id that are looked at: those of one request at several control points. */
+/** Flows of one id that are looked at: those of one request at several control points, and checks of one millisecond. */
 const MAX_OF_ONE_ID = 16;
 
 interface Entry extends LoggedDecision {
@@ -22,39 +23,38 @@ interface Entry extends LoggedDecision {
 type Generation = Map<string, Entry[]>;
 
 export class UnreportedFlows implements Observer, MetricSource {
-  readonly #most: number;
-  /** Flows since the last change of generations, and those of the generation before. */
-  #young: Generation = new Map();
-  #old: Generation = new Map();
-  /** Number of flows in the younger generation. */
-  #count = 0;
-  /** Whether flows are remembered: until records turn out to carry their decisions, or to be missing altogether. */
-  #wanted = true;
-  /** Records that were looked up since the last change of generations. */
-  #lookups = 0;
-  #lookupsBefore = 0;
-  #forgotten = 0;
+  readonly #byRequest: Remembered;
+  readonly #byCheck: Remembered;
 
   constructor(most = MAX_FLOWS) {
-    this.#most = most;
+    this.#byRequest = new Remembered(most);
+    this.#byCheck = new Remembered(most);
   }
 
   decided(flow: Flow, verdict: Verdict): void {
-    if (!this.#wanted || flow.expectEnd || flow.http === undefined) return;
+    if (flow.expectEnd) return;
+    if (flow.http === undefined) this.#rememberCheck(flow, verdict);
+    else this.#rememberRequest(flow, verdict);
+  }
+
+  #rememberRequest({ http, controlPoint }: Flow, verdict: Verdict): void {
+    if (!this.#byRequest.wanted) return;
     const { held, fluxMeters, decisions, reservationId } = verdict;
     const ends = held !== undefined || reservationId !== "";
     if (!ends && fluxMeters.length === 0 && !isScheduled(decisions)) return;
-    const id = flow.http.header(REQUEST_ID);
+    const id = http?.header(REQUEST_ID);
     if (id === undefined || id === "" || id.length > LONGEST_ID) return;
-    this.#remember(id, {
-      controlPoint: flow.controlPoint,
-      accepted: verdict.accepted,
-      fluxMeters,
-      slots: slotsOf(verdict),
-      workloads: workloadsOf(verdict),
-      expectEnd: false,
-      reservationId: verdict.reservationId,
-    });
+    this.#byRequest.remember(id, entryOf(controlPoint, verdict));
+  }
+
+  /** Spans of SDKs carry their decision, and lack only what holds slots and estimates. */
+  #rememberCheck({ controlPoint }: Flow, verdict: Verdict): void {
+    if (!this.#byCheck.wanted) return;
+    const { held, reservationId, start, end } = verdict;
+    if (held === undefined && reservationId === "") return;
+    const startMs = Math.floor(start);
+    const id = checkId({ controlPoint, startMs, endMs: Math.floor(end) });
+    this.#byCheck.remember(id, entryOf(controlPoint, verdict));
   }
 
   readonly ended = NO_OBSERVER.ended;
@@ -70,7 +70,7 @@ export class UnreportedFlows implements Observer, MetricSource {
 
   /** A proxy's record carried its decision. */
   reported(): void {
-    if (!this.#isUsed) this.#wanted = false;
+    this.#byRequest.unneeded();
   }
 
   /**
@@ -78,35 +78,68 @@ export class UnreportedFlows implements Observer, MetricSource {
    * the latest at the given one, or the latest of all: the innermost ends first.
    */
   take(id: string, controlPoint: string): LoggedDecision | undefined {
-    this.#wanted = true;
-    this.#lookups++;
-    const found = takeFrom(this.#young, id, controlPoint);
-    if (found !== undefined) {
-      this.#count--;
-      return found;
-    }
-    return takeFrom(this.#old, id, controlPoint);
+    const fits = ({ controlPoint: at }: Entry) => controlPoint === "" || at === controlPoint;
+    return this.#byRequest.take(id, fits);
+  }
+
+  /**
+   * Takes the flow of an SDK's check out; undefined when none is known. Of flows of the same millisecond, the latest one
+   * all of whose slots are of keys that the check had, or else the latest.
+   */
+  takeCheck(times: CheckTimes): LoggedDecision | undefined {
+    const { labels } = times;
+    const id = checkId(times);
+    const isOf = ({ slots }: Entry) =>
+      slots.every(({ label }) => {
+        const colon = label.indexOf(":");
+        return colon < 0 || labels(label.slice(0, colon)) === label.slice(colon + 1);
+      });
+    return this.#byCheck.take(id, isOf) ?? this.#byCheck.take(id, () => true);
   }
 
   /** Forgets flows that nobody has reported since the sweep before. */
   sweep(): void {
-    this.#turn();
+    this.#byRequest.turn();
+    this.#byCheck.turn();
   }
 
   collect(to: MetricSink): void {
-    if (this.#forgotten > 0) to.number("sluice_flows_forgotten_total", [], this.#forgotten);
+    const forgotten = this.#byRequest.forgotten + this.#byCheck.forgotten;
+    if (forgotten > 0) to.number("sluice_flows_forgotten_total", [], forgotten);
+  }
+}
+
+/** Flows by id, in two generations. */
+class Remembered {
+  /** Whether flows are remembered: until nobody asks for them. */
+  wanted = true;
+  /** Flows that were forgotten because there were too many. */
+  forgotten = 0;
+  readonly #most: number;
+  /** Flows since the last change of generations, and those of the generation before. */
+  #young: Generation = new Map();
+  #old: Generation = new Map();
+  /** Number of flows in the younger generation. */
+  #count = 0;
+  /** Flows that were asked for since the last change of generations. */
+  #lookups = 0;
+  #lookupsBefore = 0;
+
+  constructor(most: number) {
+    this.#most = most;
   }
 
-  get #isUsed(): boolean {
-    return this.#lookups + this.#lookupsBefore > 0;
+  /** A report needed no flow from here. */
+  unneeded(): void {
+    if (!this.#isUsed) this.wanted = false;
   }
 
-  #remember(id: string, entry: Entry): void {
+  remember(id: string, entry: Entry): void {
     if (this.#count >= this.#most) {
-      // No record asked for these flows, so further ones are not remembered.
-      if (!this.#isUsed) this.#wanted = false;
-      for (const flows of this.#old.values()) this.#forgotten += flows.length;
-      this.#turn();
+      // No report asked for these flows, so further ones are not remembered.
+      if (!this.#isUsed) this.wanted = false;
+      for (const flows of this.#old.values()) this.forgotten += flows.length;
+      this.turn();
     }
     const others = this.#young.get(id);
     if (others === undefined) this.#young.set(id, [entry]);
@@ -114,28 +147,68 @@ export class UnreportedFlows implements Observer, MetricSource {
     this.#count++;
   }
 
-  #turn(): void {
+  take(id: string, fits: (entry: Entry) => boolean): Entry | undefined {
+    this.wanted = true;
+    this.#lookups++;
+    const found = takeFrom(this.#young, id, fits);
+    if (found !== undefined) {
+      this.#count--;
+      return found;
+    }
+    return takeFrom(this.#old, id, fits);
+  }
+
+  /** Forgets the older generation. */
+  turn(): void {
     this.#old = this.#young;
     this.#young = new Map();
     this.#count = 0;
     this.#lookupsBefore = this.#lookups;
     this.#lookups = 0;
   }
+
+  get #isUsed(): boolean {
+    return this.#lookups + this.#lookupsBefore > 0;
+  }
 }
 
-function takeFrom(flows: Generation, id: string, controlPoint: string): Entry | undefined {
+function checkId({
+  controlPoint,
+  startMs,
+  endMs,
+}: Pick<CheckTimes, "controlPoint" | "startMs" | "endMs">): string {
+  return `${startMs} ${endMs} ${controlPoint}`;
+}
+
+function entryOf(controlPoint: string, verdict: Verdict): Entry {
+  return {
+    controlPoint,
+    accepted: verdict.accepted,
+    fluxMeters: verdict.fluxMeters,
+    slots: slotsOf(verdict),
+    workloads: workloadsOf(verdict),
+    expectEnd: false,
+    reservationId: verdict.reservationId,
+  };
+}
+
+/** The latest flow of an id that fits, of those that are looked at. */
+function takeFrom(
+  flows: Generation,
+  id: string,
+  fits: (entry: Entry) => boolean,
+): Entry | undefined {
   const entries = flows.get(id);
   if (entries === undefined) return undefined;
-  const last = entries.length - 1;
-  let at = last;
-  if (controlPoint !== "") {
-    const first = Math.max(0, entries.length - MAX_OF_ONE_ID);
-    while (at >= first && entries[at]?.controlPoint !== controlPoint) at--;
-    if (at < first) return undefined;
+  const first = Math.max(0, entries.length - MAX_OF_ONE_ID);
+  for (let at = entries.length - 1; at >= first; at--) {
+    const entry = entries[at];
+    if (entry === undefined || !fits(entry)) continue;
+    entries.splice(at, 1);
+    if (entries.length === 0) flows.delete(id);
+    return entry;
   }
-  const [found] = entries.splice(at, 1);
-  if (last === 0) flows.delete(id);
-  return found;
+  return undefined;
 }
 
 function slotsOf({ held, decisions }: Verdict): readonly SlotRef[] {

@@ -35,6 +35,12 @@ export function loggedDecisionFromJson(text: string): LoggedDecision {
     workloads,
     expectEnd: response("expect_end") === true,
     reservationId: textOf(response("reservation_id")),
+    check: {
+      controlPoint: textOf(response("control_point")),
+      startMs: Date.parse(textOf(response("start"))),
+      endMs: Date.parse(textOf(response("end"))),
+      labels: ownMembersOf(response("telemetry_flow_labels")),
+    },
   };
 }
 
@@ -53,6 +59,12 @@ function parsed(text: string): Members {
 
 function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null;
+}
+
+/** Reads a member by its name as it is. */
+function ownMembersOf(value: unknown): Members {
+  return (name) =>
+    isObject(value) ? Object.getOwnPropertyDescriptor(value, name)?.value : undefined;
 }
 
 function membersOf(value: unknown): Members {

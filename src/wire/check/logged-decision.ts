@@ -19,6 +19,18 @@ export interface LoggedDecision {
   readonly expectEnd: boolean;
   /** Names the estimate that the flow took; empty where nothing is to be settled. */
   readonly reservationId: string;
+  /** Only in spans of SDKs. */
+  readonly check?: CheckTimes | undefined;
+}
+
+/** What identifies a check in the span of an SDK that knows neither slots nor reservations. */
+export interface CheckTimes {
+  readonly controlPoint: string;
+  /** Unix ms, fractions cut off. */
+  readonly startMs: number;
+  readonly endMs: number;
+  /** The label that the check had for telemetry, by its name. */
+  readonly labels: (name: string) => unknown;
 }
 
 /** A scheduler, and what it took the flow for. */

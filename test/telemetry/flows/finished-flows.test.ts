@@ -342,7 +342,8 @@ test("negative durations and lengths are counted and not used; other negative nu
 
 test("only a proxy's record that carries its decision says that proxies report decisions", () => {
   let reports = 0;
-  const unreported = { reported: () => void reports++, take: () => undefined };
+  const none = () => undefined;
+  const unreported = { reported: () => void reports++, take: none, takeCheck: none };
   const log = new FinishedFlows(new FluxMeters(), () => [], unreported);
   log.consume(span());
   log.consume(record({ "aperture.source": "lua" }));

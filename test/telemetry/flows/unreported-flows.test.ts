@@ -46,6 +46,60 @@ function setup(most?: number) {
   return { unreported, metrics, ended, report };
 }
 
+/** The verdict about an SDK's flow that was checked at these times and holds the slots of this key. */
+function checked(requestId: string, start: number, end: number, label = "default"): Verdict {
+  const { decisions, ...verdict } = holding(requestId);
+  const keyed = decisions.map((each) => ({ ...each, detail: { ...each.detail, label } }));
+  return { ...verdict, decisions: keyed as Verdict["decisions"], start, end };
+}
+
+const FEATURE = { http: undefined, controlPoint: "feature" };
+
+/** The span of an SDK, whose messages have no place for slots. */
+function span(start: number, end: number, labels = {}, controlPoint = "feature") {
+  const [from, to] = [start, end].map((ms) => new Date(ms).toISOString());
+  const decision = { controlPoint, start: from, end: to, telemetryFlowLabels: labels };
+  return { "aperture.source": "sdk", "aperture.check_response": JSON.stringify(decision) };
+}
+
+test("the span of an SDK that knows no slots frees those of the check at its control point and times, once", () => {
+  const { unreported, ended, report } = setup();
+  unreported.decided(flow(undefined, FEATURE), checked("one", 1000.2, 1001.9));
+  unreported.decided(flow(undefined, FEATURE), checked("two", 1000.4, 1002.1));
+  for (const other of [span(1000, 1003), span(999, 1001), span(1000, 1001, {}, "elsewhere")])
+    assert.equal(report(other), true, "a decision without slots");
+  assert.deepEqual(ended, []);
+  for (let twice = 0; twice < 2; twice++) report(span(1000, 1001));
+  assert.deepEqual(ended, ["one*2"]);
+  report(span(1000, 1002));
+  assert.deepEqual(ended, ["one*2", "two*2"]);
+});
+
+test("of checks of one millisecond, the span frees the one whose slots are of its own labels", () => {
+  const { unreported, ended, report } = setup();
+  for (const user of ["ann", "bob", "cy"]) {
+    const verdict = checked(user, 1000, 1001, `user:${user}`);
+    unreported.decided(flow(undefined, FEATURE), verdict);
+  }
+  report(span(1000, 1001, { user: "ann" }));
+  assert.deepEqual(ended, ["ann*2"]);
+  report(span(1000, 1001));
+  assert.deepEqual(ended, ["ann*2", "cy*2"], "no label tells, so the latest");
+});
+
+test("a caller that says that it ends its flows, or names its slots, ends these and no others", () => {
+  const { unreported, ended, report } = setup();
+  unreported.decided(flow(undefined, { ...FEATURE, expectEnd: true }), checked("one", 1000, 1001));
+  report(span(1000, 1001));
+  assert.deepEqual(ended, []);
+  unreported.decided(flow(undefined, FEATURE), checked("two", 1000, 1001));
+  const named = JSON.parse(span(1000, 1001)["aperture.check_response"]);
+  const slot = { requestId: "own", tokensInfo: { consumed: 1 } };
+  named.limiterDecisions = [{ policyName: "p", concurrencyLimiterInfo: slot }];
+  report({ "aperture.source": "sdk", "aperture.check_response": JSON.stringify(named) });
+  assert.deepEqual(ended, ["own*1"]);
+});
+
 const FULL = { "aperture.check_response": "WgMKAW0=" };
 
 test("a record without a decision finds the reservation of its request", () => {

@@ -2,6 +2,19 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { loggedDecisionFromJson } from "#wire/check-json/logged-decision.ts";
 
+/** The decision without the part that `checkOf` shows. */
+function decisionOf(text: string) {
+  const { check: _, ...decision } = loggedDecisionFromJson(text);
+  return decision;
+}
+
+function checkOf(message: object) {
+  const { check } = loggedDecisionFromJson(JSON.stringify(message));
+  assert.ok(check !== undefined);
+  const { labels, ...times } = check;
+  return { ...times, user: labels("user_id"), inherited: labels("toString") };
+}
+
 const SLOT = {
   policyName: "p",
   policyHash: "h",
@@ -52,13 +65,13 @@ test("names in either spelling, enums as numbers or names, members that nobody r
       expectEnd: true,
       reservationId: "id",
     };
-    assert.deepEqual(loggedDecisionFromJson(JSON.stringify(camel)), wanted);
+    assert.deepEqual(decisionOf(JSON.stringify(camel)), wanted);
     const snake = JSON.stringify(camel).replaceAll(
       /"([a-z]+[A-Z]\w*)":/g,
       (_, name: string) =>
         `"${name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}":`,
     );
-    assert.deepEqual(loggedDecisionFromJson(snake), wanted);
+    assert.deepEqual(decisionOf(snake), wanted);
   }
   const nothing = {
     accepted: true,
@@ -72,7 +85,32 @@ test("names in either spelling, enums as numbers or names, members that nobody r
     "{}",
     '{"fluxMeterInfos":{},"limiterDecisions":7,"expectEnd":"yes","reservationId":7}',
   ])
-    assert.deepEqual(loggedDecisionFromJson(text), nothing);
+    assert.deepEqual(decisionOf(text), nothing);
+});
+
+test("the check itself: its control point, its times cut to milliseconds, and its labels by their own names", () => {
+  const start = "2026-01-01T00:00:00.001999Z";
+  const end = "2026-01-01T00:00:00.002Z";
+  const labels = { user_id: "ann" };
+  const wanted = {
+    controlPoint: "feature",
+    startMs: 1_767_225_600_001,
+    endMs: 1_767_225_600_002,
+    user: "ann",
+    inherited: undefined,
+  };
+  const camel = { controlPoint: "feature", start, end, telemetryFlowLabels: labels };
+  const snake = { control_point: "feature", start, end, telemetry_flow_labels: labels };
+  assert.deepEqual(checkOf(camel), wanted);
+  assert.deepEqual(checkOf(snake), wanted);
+  const unreadable = { controlPoint: 7, start: {}, end: "soon", telemetryFlowLabels: "ann" };
+  assert.deepEqual(checkOf(unreadable), {
+    controlPoint: "",
+    startMs: Number.NaN,
+    endMs: Number.NaN,
+    user: undefined,
+    inherited: undefined,
+  });
 });
 
 test("what is no JSON, too long or too many is refused", () => {
