@@ -10,6 +10,7 @@ import { RedisConnection } from "#fleet/redis/connection.ts";
 import { SLOTS } from "#fleet/redis/slot-script.ts";
 import { Requests } from "#fleet/requests.ts";
 import { realClock } from "#host/life/clock.ts";
+import { fuzzRuns } from "../../kit/properties/fuzz.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
 import { until } from "../../kit/until.ts";
 import { settingsOf } from "./settings.ts";
@@ -44,6 +45,8 @@ async function fakeRedis(t: TestContext) {
 }
 
 const NUMBER = fc.oneof(
+  fc.double({ min: -1, max: 1e6 }).map(String),
+  fc.nat({ max: 3 }).map(String),
   fc.constantFrom("", "-1", "1e999", "nan", "Infinity", "9".repeat(400)),
   fc.string(),
 );
@@ -51,6 +54,7 @@ const TEXT = fc.oneof(
   NUMBER.map((number) => `1, ${number} 0 0 0`),
   NUMBER.map((number) => `${number}, 9 0 0 0`),
   NUMBER.map((number) => `1 ${number}`),
+  fc.array(NUMBER, { minLength: 3, maxLength: 5 }).map((all) => `1,${all.join(" ")}`),
   fc.string(),
 );
 const { reply: REPLY } = fc.letrec((tie) => ({
@@ -74,6 +78,8 @@ const { reply: REPLY } = fc.letrec((tie) => ({
 }));
 const RECEIVED = fc.oneof(
   { weight: 10, arbitrary: REPLY as fc.Arbitrary<string> },
+  // As many replies as were asked for: one.
+  { weight: 10, arbitrary: TEXT.map((text) => `*1\r\n${bulk(text)}`) },
   {
     weight: 3,
     arbitrary: fc.array(TEXT).map((all) => `*${all.length}\r\n${all.map(bulk).join("")}`),
@@ -114,7 +120,8 @@ test("whatever a server replies, a request about a bucket or a slot gets a reply
     });
   const answers = { some: 0, none: 0 };
   await fc.assert(
-    fc.asyncProperty(RECEIVED, fc.constantFrom(BUCKET, SLOTS), async (received, which) => {
+    fc.asyncProperty(RECEIVED, fc.constantFrom("buckets", "slots"), async (received, about) => {
+      const which = about === "buckets" ? BUCKET : SLOTS;
       await until("the server is asked again", () => requests.reason === undefined);
       script.reply = received;
       const reply = await ask(which);
@@ -122,11 +129,10 @@ test("whatever a server replies, a request about a bucket or a slot gets a reply
       else {
         answers.some++;
         assert.ok(which.isReply(reply), reply);
-        for (const number of reply.match(/-?[\w.]+/g) ?? [])
-          assert.ok(Number.isFinite(Number(number)));
+        for (const number of reply.split(/[ ,]/)) assert.ok(Number.isFinite(Number(number)), reply);
       }
     }),
-    { numRuns: 150 },
+    fuzzRuns(150),
   );
   // A reply of the script is taken for one.
   await until("the server is asked again", () => requests.reason === undefined);

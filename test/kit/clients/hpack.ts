@@ -174,6 +174,9 @@ const CODES: ReadonlyMap<string, string> = (() => {
 
 const BITS: ReadonlyMap<string, string> = new Map([...CODES].map(([bits, text]) => [text, bits]));
 
+/** A Huffman string may be valid, and has a character that this module knows no code of. */
+export class UnknownCharacter extends Error {}
+
 function decodeHuffman(bytes: Uint8Array): string {
   let text = "";
   let bits = "";
@@ -186,11 +189,16 @@ function decodeHuffman(bytes: Uint8Array): string {
       bits = "";
     }
   }
+  // The longest code of a printable character has 15 bits, so these begin with the code of another one.
+  if (bits.length > 15) throw new UnknownCharacter(`no printable character begins ${bits}`);
   if (!/^1{0,7}$/.test(bits)) throw new Error(`a Huffman string ends with bits ${bits}`);
   return text;
 }
 
-/** Decodes the field blocks of one connection; throws on any violation of RFC 7541. */
+/**
+ * Decodes the field blocks of one connection; throws on any violation of RFC 7541, and beyond two bounds of Sluice: integers
+ * have at most four bytes after their prefix, and a block at most two table size updates.
+ */
 export class HpackDecoder {
   #table: Field[] = [];
   #at = 0;
@@ -223,12 +231,15 @@ export class HpackDecoder {
         `no table size update to ${this.#updateDue}; the table has ${this.#size} bytes`,
       );
     }
+    let updates = 0;
     while (this.#at < bytes.length) {
       const first = bytes[this.#at] ?? 0;
       if (first >= 0x80) fields.push(this.#entry(this.#integer(7)));
       else if (first >= 0x40) fields.push(this.#insert(this.#literal(6)));
-      else if (first >= 0x20 && fields.length === 0) this.#resize(this.#integer(5));
-      else if (first >= 0x20) throw new Error("a table size update after fields");
+      else if (first >= 0x20 && fields.length === 0) {
+        if (++updates > 2) throw new Error("more than two table size updates");
+        this.#resize(this.#integer(5));
+      } else if (first >= 0x20) throw new Error("a table size update after fields");
       else fields.push(this.#literal(4));
     }
     return fields;
@@ -239,6 +250,7 @@ export class HpackDecoder {
     let value = this.#byte() & max;
     if (value < max) return value;
     for (let shift = 1; ; shift *= 128) {
+      if (shift === 128 ** 4) throw new Error("an integer is too long");
       const byte = this.#byte();
       value += (byte & 127) * shift;
       if (byte < 128) return value;
