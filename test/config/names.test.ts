@@ -47,7 +47,7 @@ test("JSON may span several lines and contain tabs", () => {
   );
 });
 
-test("lists: brackets or JSON", () => {
+test("lists: commas, with or without brackets, or JSON", () => {
   const endpoints = (text: string) =>
     configOf("agent", { SVC_AGENT_ETCD_ENDPOINTS: text }).config.etcd.endpoints;
   assert.deepEqual(endpoints("[]"), []);
@@ -55,11 +55,17 @@ test("lists: brackets or JSON", () => {
   assert.deepEqual(endpoints("[ a:1 , b:2 ]"), ["a:1", "b:2"]);
   assert.deepEqual(endpoints('["a:1", "b:2"]'), ["a:1", "b:2"]);
   assert.deepEqual(endpoints("[http://[::1]:2379]"), ["http://[::1]:2379"]);
-  for (const text of ["a:1,b:2", "a:1", "[a:1", '["a:1",b:2]', "[a:1,,b:2]"]) {
-    assert.throws(() => endpoints(text), /written \[a,b\] or as JSON/, text);
+  assert.deepEqual(endpoints("http://127.0.0.1:2379"), ["http://127.0.0.1:2379"]);
+  assert.deepEqual(endpoints(" a:1 , b:2"), ["a:1", "b:2"]);
+  assert.deepEqual(endpoints("[::1]:2379,b:2"), ["[::1]:2379", "b:2"]);
+  assert.deepEqual(endpoints("b:2,http://[::1]"), ["b:2", "http://[::1]"]);
+  for (const text of ["", " ", "[a:1", "a:1]", "a:1,b:2]", '["a:1",b:2]', "[a:1,,b:2]", "a:1,"]) {
+    assert.throws(() => endpoints(text), /written a,b or \[a,b\] or as JSON/, text);
   }
   const { config } = configOf("agent", { SVC_AGENT_SERVER_HTTP_LATENCY_BUCKETS_MS: "[1,2.5,1e2]" });
   assert.deepEqual(config.server.http.latency_buckets_ms, [1, 2.5, 100]);
+  const plain = configOf("agent", { SVC_AGENT_SERVER_HTTP_LATENCY_BUCKETS_MS: "1, 2.5" }).config;
+  assert.deepEqual(plain.server.http.latency_buckets_ms, [1, 2.5]);
 });
 
 test("flags take exactly the documented spellings", () => {

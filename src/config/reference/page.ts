@@ -178,7 +178,10 @@ function intro(): readonly string[] {
       "duration",
       `\`10s\`, \`1m30s\`, \`100ms\`, \`0\`; units ns, us, ms, s, m, h; at most ${LONGEST_MS / 3_600_000}h`,
     ),
-    row("lists", "`[a,b]` or JSON; lists of objects and maps as JSON"),
+    row(
+      "lists",
+      "`a,b`, `[a,b]` or JSON; an item with blanks around it or commas needs JSON, and `[]` is the empty list. Lists of objects and maps as JSON",
+    ),
     "",
     "Names that Kubernetes makes for services (`…_SERVICE_HOST`, `…_SERVICE_PORT`, `…_PORT`, `…_PORT_80_TCP` and the like), and `POD_NAME`, `POD_NAMESPACE`, `NODE_NAME` and `POD_IP` under the prefix, are ignored.",
     "",

@@ -173,17 +173,33 @@ function numberOf(text: string, whole: boolean): number | undefined {
   return WHOLE.test(text) ? Number(text) : undefined;
 }
 
-/** `[a,b,c]` or a JSON array. Items of the first form are trimmed and cannot be quoted. */
+/** A first or last item that begins or ends with an IPv6 address has brackets of its own. */
+const BEGINS_WITH_IPV6 = /^\[[\da-f:.]+\]/i;
+const ENDS_WITH_IPV6 = /\[[\da-f:.]+\]$/i;
+
+/**
+ * `a,b,c`, the same in brackets, or a JSON array. Items of the first two forms are trimmed and cannot be quoted. Undefined for
+ * other text, and where one bracket is missing.
+ */
 function listOf(text: string, parse: (item: string) => unknown): readonly unknown[] | undefined {
   const trimmed = text.trim();
-  if (!trimmed.startsWith("[") || !trimmed.endsWith("]")) return undefined;
+  const opens = trimmed.startsWith("[");
+  const closes = trimmed.endsWith("]");
+  if (!opens || !closes) {
+    const isHalf = opens
+      ? !BEGINS_WITH_IPV6.test(trimmed)
+      : closes && !ENDS_WITH_IPV6.test(trimmed);
+    return trimmed === "" || isHalf ? undefined : itemsOf(trimmed, parse);
+  }
   const inside = trimmed.slice(1, -1).trim();
   if (inside === "") return [];
-  if (inside.includes('"')) {
-    const parsed = jsonOf(trimmed);
-    return Array.isArray(parsed) ? parsed : undefined;
-  }
-  return inside.split(",").map((item) => parse(item.trim()));
+  if (!inside.includes('"')) return itemsOf(inside, parse);
+  const parsed = jsonOf(trimmed);
+  return Array.isArray(parsed) ? parsed : undefined;
+}
+
+function itemsOf(text: string, parse: (item: string) => unknown): readonly unknown[] {
+  return text.split(",").map((item) => parse(item.trim()));
 }
 
 function jsonOf(text: string): unknown {
@@ -227,7 +243,7 @@ export function validateText(row: LeafRow, text: string): Validated {
 
 function withListForm(validated: Validated): Validated {
   if ("value" in validated) return validated;
-  return { wanted: `${validated.wanted}, written [a,b] or as JSON` };
+  return { wanted: `${validated.wanted}, written a,b or [a,b] or as JSON` };
 }
 
 const LONGEST_SHOWN = 80;

@@ -81,12 +81,12 @@ export function badSamples(row: LeafRow): readonly Sample[] {
       ];
     case "strings":
       return [
-        { raw: "a", text: "a" },
+        { raw: "a", text: "[a" },
         { raw: [1], text: '["a"' },
       ];
     case "floats":
       return [
-        { raw: 1, text: "1" },
+        { raw: 1, text: "1]" },
         { raw: [2, 1], text: "[0.2,0.1]" },
         { raw: ["a"], text: "[a]" },
       ];
