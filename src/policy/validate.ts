@@ -13,6 +13,7 @@ import {
   type TreeEntry,
 } from "./document/tree.ts";
 import type { Field, Message, Setting, Type } from "./language/field.ts";
+import { type Level, placeOf } from "./validate/misplaced.ts";
 import { Scalars } from "./validate/scalars.ts";
 
 /** Values that replace defaults of fields. */
@@ -38,6 +39,8 @@ class Validator {
   readonly #report: Report;
   readonly #defaults: Defaults;
   readonly #scalars: Scalars;
+  /** The messages around the one at hand, the nearest one last. */
+  readonly #above: Level[] = [];
 
   constructor(report: Report, defaults: Defaults) {
     this.#report = report;
@@ -50,7 +53,9 @@ class Validator {
   }
 
   message(message: Message, tree: Tree, path: Path): unknown {
-    if (tree.kind !== "map") return this.#refuse(tree, path, "an object", describe(tree));
+    if (tree.kind !== "map") {
+      return this.#refuse(tree, path, objectWanted(message, tree), describe(tree));
+    }
     const before = this.#report.faults;
     const meant = this.#unknownKeys(message, tree, path);
     const unknown = this.#report.faults > before;
@@ -75,7 +80,9 @@ class Validator {
         present.set(field.group, [...(present.get(field.group) ?? []), name]);
       }
       this.#warn(field, entry, at);
+      this.#above.push({ key: keyOf(path), message });
       value[name] = this.#field(field, entry.value, at);
+      this.#above.pop();
     }
     this.#groups(message, tree, path, present, unknown);
     if (this.#report.faults === before) {
@@ -127,15 +134,19 @@ class Validator {
         continue;
       }
       const camel = respelled(key, names);
-      const near = camel ?? nearest(key, names);
+      const place = camel === undefined ? placeOf(key, message, this.#above) : undefined;
+      const near = camel ?? (place === undefined ? nearest(key, names) : undefined);
       if (near !== undefined) meant.add(near);
       const wanted =
         camel !== undefined
           ? `${camel} (keys are snake_case)`
           : near !== undefined
             ? `a key of ${message.name}; did you mean ${near}?`
-            : `a key of ${message.name}: ${names.join(", ")}`;
-      this.#report.refuse(keyAt, [...path, key], wanted, got);
+            : place !== undefined
+              ? `a key of ${message.name}`
+              : `a key of ${message.name}: ${names.join(", ")}`;
+      const where = place === undefined ? "" : `, which belongs ${place}`;
+      this.#report.refuse(keyAt, [...path, key], wanted, `${got}${where}`);
     }
     return meant;
   }
@@ -229,6 +240,19 @@ class Validator {
     }
     return value;
   }
+}
+
+/** The key that holds the message at this place: the last one that is no index. */
+function keyOf(path: Path): string {
+  return String(path.findLast((part) => typeof part === "string") ?? "");
+}
+
+/** A port is an object, although it mostly holds one number. */
+function objectWanted({ fields }: Message, tree: Tree): string {
+  const isPort = Object.hasOwn(fields, "constant_signal");
+  return isPort && tree.kind === "number"
+    ? `an object, which is {constant_signal: {value: ${tree.value}}} for this number`
+    : "an object";
 }
 
 /**

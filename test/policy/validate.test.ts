@@ -21,6 +21,38 @@ import {
 } from "./kit.ts";
 
 describe("places", () => {
+  test("a key in a wrong place says where it belongs, and a number for a port how it is written", () => {
+    const text = [
+      "circuit:",
+      "  resources: {}",
+      "  components:",
+      "    - rate_limiter: {}",
+      "    - flow_control:",
+      "        rate_limiter:",
+      "          in_ports: {bucket_capacity: 10, fill_amount: {value: 1}}",
+      "          interval: 60s",
+      "          parameters: {interval: 60s, selectors: [{control_point: ingress}], in_ports: {}, x: 1}",
+      "          selectors: [{control_point: ingress}]",
+    ].join("\n");
+    const at = "circuit.components[1].flow_control.rate_limiter";
+    const belongs = (key: string, message: string, place: string) =>
+      `wanted a key of ${message}, got the unknown key "${key}", which belongs ${place}`;
+    const found = lines(text).map((line) => line.replace(/^p\.yaml:\d+:\d+: /, ""));
+    assert.deepEqual(found.slice(0, -1), [
+      `circuit.resources: ${belongs("resources", "Circuit", "at the top of the document")}`,
+      `circuit.components[0].rate_limiter: ${belongs("rate_limiter", "Component", "under flow_control")}`,
+      `${at}.in_ports.bucket_capacity: wanted an object, which is {constant_signal: {value: 10}} for this number, got the number 10`,
+      `${at}.in_ports.fill_amount.value: ${belongs("value", "InPort", "under constant_signal")}`,
+      `${at}.interval: ${belongs("interval", "RateLimiter", "under parameters")}`,
+      `${at}.parameters.selectors: ${belongs("selectors", "RateLimiter.Parameters", "further out, in rate_limiter")}`,
+      `${at}.parameters.in_ports: ${belongs("in_ports", "RateLimiter.Parameters", "further out, in rate_limiter")}`,
+    ]);
+    assert.match(
+      found.at(-1) ?? "",
+      /parameters\.x: wanted a key of RateLimiter\.Parameters: .*, got the unknown key "x"$/,
+    );
+  });
+
   test("line, column and path of a value, of a missing one and of an unknown key", () => {
     const text = [
       "circuit:",
