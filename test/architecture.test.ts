@@ -111,6 +111,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "simulate",
     "circuit",
     "telemetry/metrics",
+    // `sluice check` reads what it sends as an agent will.
+    "wire",
   ],
 };
 

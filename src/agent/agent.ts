@@ -36,6 +36,7 @@ import { RuleSnapshot } from "./snapshot/rule-snapshot.ts";
 import { warnOfDefaultControlPoint } from "./warnings/control-point.ts";
 import { LostEnds } from "./warnings/lost-ends.ts";
 import { tellFullReservations } from "./warnings/settlement.ts";
+import { tellUnknownMembers } from "./warnings/unknown-members.ts";
 
 export interface Agent extends ProcessPart {
   /** The rules in force. */
@@ -115,6 +116,7 @@ export async function startAgent(
     bounds: config.server.http,
     baggage: config.flow_control.baggage,
     fallbackControlPoint: defaultControlPoint(byDefault, observer, process.log),
+    unknownMember: tellUnknownMembers(process.log.child("check"), observer),
   });
   return {
     book,

@@ -158,7 +158,12 @@ function checkHttpParsed(context: OperationContext, body: Uint8Array, call: Call
   return andThen(
     checkHttp(
       context,
-      checkHttpFromJson(body, context.headerNames, context.bounds.max_json_depth),
+      checkHttpFromJson(
+        body,
+        context.headerNames,
+        context.bounds.max_json_depth,
+        context.unknownMember,
+      ),
       call,
     ),
     (reply) => jsonReply(context.jsonWriter.checkHttp(reply)),

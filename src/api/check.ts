@@ -119,9 +119,10 @@ export function checkBinary(context: OperationContext): UnaryHandler {
 }
 
 export function checkJson(context: OperationContext): HttpHandler {
+  const { unknownMember, jsonWriter } = context;
   const { max_json_depth, max_labels } = context.bounds;
-  return ({ body }, call) =>
-    andThen(check(context, checkFromJson(body, max_json_depth, max_labels), call), (reply) =>
-      jsonReply(context.jsonWriter.check(reply)),
-    );
+  return ({ body }, call) => {
+    const message = checkFromJson(body, max_json_depth, max_labels, unknownMember);
+    return andThen(check(context, message, call), (reply) => jsonReply(jsonWriter.check(reply)));
+  };
 }

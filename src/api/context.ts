@@ -10,6 +10,7 @@ import { HeaderNames } from "#wire/check/headers.ts";
 import { HttpAnswerWriter } from "#wire/check/http-reply.ts";
 import { isControlPoint, MAX_CONTROL_POINT } from "#wire/check/request.ts";
 import { JsonAnswerWriter } from "#wire/check-json/response.ts";
+import type { UnknownMember } from "#wire/json/strict.ts";
 import { type BaggageSettings, BaggageTrust, EVERY_MEMBER } from "./labels/baggage-trust.ts";
 import { LabelNameCache } from "./labels/label-name-cache.ts";
 import type { ServiceLookup } from "./service-lookup.ts";
@@ -61,6 +62,8 @@ export interface OperationContext {
   readonly jsonWriter: JsonAnswerWriter;
   /** Control point of a proxy's check whose own name for it, perhaps empty, cannot be used. Throws where there is none. */
   fallbackControlPoint(name: string): string;
+  /** Told of members that JSON requests have and messages do not. */
+  readonly unknownMember: UnknownMember;
   /** A new decision id: twelve characters of base64url. */
   nextDecisionId(): string;
 }
@@ -76,6 +79,7 @@ export interface OperationSettings {
   readonly bounds?: RequestBounds;
   readonly baggage?: BaggageSettings;
   readonly fallbackControlPoint?: (name: string) => string;
+  readonly unknownMember?: UnknownMember;
 }
 
 export function createOperationContext(
@@ -86,6 +90,7 @@ export function createOperationContext(
     bounds = {},
     baggage = EVERY_MEMBER,
     fallbackControlPoint = refuseControlPoint,
+    unknownMember = () => undefined,
   }: OperationSettings = {},
 ): OperationContext {
   const { max_baggage_bytes, max_headers, max_labels, max_json_depth } = bounds;
@@ -99,6 +104,7 @@ export function createOperationContext(
     protobufWriter: new HttpAnswerWriter(),
     jsonWriter: new JsonAnswerWriter(),
     fallbackControlPoint,
+    unknownMember,
     nextDecisionId: decisionIds(chance),
   };
 }

@@ -83,9 +83,10 @@ export function flowEndBinary(context: OperationContext): UnaryHandler {
 }
 
 export function flowEndJsonHandler(context: OperationContext): HttpHandler {
-  const { max_json_depth } = context.bounds;
+  const { unknownMember, bounds } = context;
   return ({ body }) =>
-    andThen(flowEnd(context, flowEndFromJson(body, max_json_depth)), (reply) =>
-      jsonReply(flowEndJson(reply)),
+    andThen(
+      flowEnd(context, flowEndFromJson(body, bounds.max_json_depth, unknownMember)),
+      (reply) => jsonReply(flowEndJson(reply)),
     );
 }

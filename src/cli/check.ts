@@ -3,9 +3,13 @@
 
 import { Fault } from "#base/fault.ts";
 import { urlOfServer } from "#base/net/host-port.ts";
+import { nearest } from "#base/text/spelling.ts";
 import { loadConfig } from "#config/load.ts";
 import { EXIT } from "#host/life/run.ts";
 import { readTextFileOrPipe } from "#host/life/text-file.ts";
+import { HeaderNames } from "#wire/check/headers.ts";
+import { checkHttpFromJson } from "#wire/check-json/request.ts";
+import type { UnknownMember } from "#wire/json/strict.ts";
 import { ask, type Place } from "./check/ask.ts";
 import { replyText } from "./check/words.ts";
 import { paintFor } from "./colour.ts";
@@ -116,9 +120,29 @@ async function requestFrom(
       `check: wanted FILE or flags of a request, got FILE and ${got}`,
     );
   }
-  return source === "-"
+  const text = await (source === "-"
     ? readInput(terminal, MAX_REQUEST_BYTES)
-    : readTextFileOrPipe(source, MAX_REQUEST_BYTES);
+    : readTextFileOrPipe(source, MAX_REQUEST_BYTES));
+  refuseUnknownMembers(text, source === "-" ? "standard input" : source);
+  return text;
+}
+
+/** An agent ignores members that it does not know, for the sake of other versions; who writes a check by hand misspells one. */
+function refuseUnknownMembers(text: string, where: string): void {
+  const found: string[] = [];
+  const unknown: UnknownMember = (path, known) => {
+    const meant = nearest(path.slice(path.lastIndexOf(".") + 1), [...known.keys()]);
+    found.push(`${JSON.stringify(path)}${meant === undefined ? "" : ` (did you mean ${meant}?)`}`);
+  };
+  try {
+    checkHttpFromJson(Buffer.from(text), new HeaderNames(Math.random), undefined, unknown);
+  } catch (thrown) {
+    // What else is wrong the agent says better, by the bounds that it has.
+    if (!(thrown instanceof Fault)) throw thrown;
+  }
+  if (found.length === 0) return;
+  const wanted = `check: ${where}: wanted members of a CheckHTTPRequest, got ${found.join(", ")}`;
+  throw new Fault("INVALID_ARGUMENT", wanted);
 }
 
 type RequestFlags = Omit<

@@ -12,6 +12,7 @@ export const ANOMALIES = [
   "header_collision", // two headers map to one label; the one with dashes won
   "no_control_point", // a proxy's check named no control point, and none is configured for these: it got an error
   "request_refused", // a request was refused unjudged: too many headers, control characters, a body that is too large
+  "unknown_member", // a JSON check has a member that its message does not have, perhaps a misspelt one
   "label_unreadable", // the source of a classifier's label could not be read: a body that was cut, or is no JSON
   "match_too_costly", // a label value was too long for the regular expression of a selector or a workload: it was not tested
   "bad_label_number", // a label was not a finite decimal >= 0 within bounds

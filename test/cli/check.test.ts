@@ -60,6 +60,22 @@ describe("sluice check", () => {
     assert.equal(fromInput.code, 0, fromInput.err);
   });
 
+  it("refuses JSON with members that a check does not have, which an agent would ignore", async (t) => {
+    const { address } = await standalone(t, { policies: {} });
+    const request = JSON.stringify({
+      control_point: "ingress",
+      lables: {},
+      request: { methd: "GET", headers: { any: "name" } },
+      source: { adress: "x" },
+    });
+    const file = join(folderOf(t, { "request.json": request }), "request.json");
+    const { code, err } = await run(["check", "--address", address, file]);
+    assert.equal(code, 64);
+    const got =
+      '"lables", "source.adress" (did you mean address?), "request.methd" (did you mean method?)';
+    assert.equal(err, `sluice: check: ${file}: wanted members of a CheckHTTPRequest, got ${got}\n`);
+  });
+
   it("distinguishes a request that the agent refuses from an agent that is unreachable", async (t) => {
     const { address } = await standalone(t, { policies: {} });
     const bad = await run(["check", "--address", address, "--control-point", ""]);

@@ -32,6 +32,8 @@ import {
   readText,
   readTexts,
   readUint32,
+  THE_BODY,
+  type UnknownMember,
 } from "../json/strict.ts";
 import { asBuffer } from "../protobuf/reader.ts";
 import { CHECK_HTTP_MEMBERS, REQUEST_MEMBERS, SOCKET_MEMBERS } from "./members.ts";
@@ -71,7 +73,7 @@ const ABSENT: Readonly<Parsed> = { value: {}, text: "{}" };
  */
 function readBody(body: Uint8Array, maxDepth: number | undefined): Parsed {
   const parsed = parseBody(body, maxDepth, "repair") ?? ABSENT;
-  readObject(parsed.value, "the body");
+  readObject(parsed.value, THE_BODY);
   return parsed;
 }
 
@@ -79,13 +81,14 @@ export function checkHttpFromJson(
   body: Uint8Array,
   names: HeaderNames,
   maxDepth?: number,
+  unknown?: UnknownMember,
 ): CheckHttpRequest {
   const parsed = readBody(body, maxDepth);
-  const fields = readFields(parsed.value, CHECK_HTTP, "the body") ?? [];
+  const fields = readFields(parsed.value, CHECK_HTTP, THE_BODY, unknown) ?? [];
   return {
-    source: readSocket(fields[1], "source"),
-    destination: readSocket(fields[2], "destination"),
-    request: readRequest(fields[3], names, parsed),
+    source: readSocket(fields[1], "source", unknown),
+    destination: readSocket(fields[2], "destination", unknown),
+    request: readRequest(fields[3], names, parsed, unknown),
     controlPoint: readControlPoint(fields[4], body, CHECK_HTTP, 4),
     rampMode: readBoolean(fields[5], "ramp_mode"),
     expectEnd: readBoolean(fields[6], "expect_end"),
@@ -107,12 +110,16 @@ function readControlPoint(
   const text = readText(value, "control_point");
   if (!PERHAPS_BYTES.test(text) || isUtf8(body)) return text;
   const unrepaired: unknown = JSON.parse(asBuffer(body).toString("utf8"));
-  const asWritten = readText(readFields(unrepaired, names, "the body")?.[field], "control_point");
+  const asWritten = readText(readFields(unrepaired, names, THE_BODY)?.[field], "control_point");
   return asWritten.includes("\ufffd") ? asWritten : text;
 }
 
-function readSocket(value: unknown, what: string): DescribedSocket | undefined {
-  const fields = readFields(value, SOCKET, what);
+function readSocket(
+  value: unknown,
+  what: string,
+  unknown?: UnknownMember,
+): DescribedSocket | undefined {
+  const fields = readFields(value, SOCKET, what, unknown);
   if (fields === undefined) return undefined;
   return {
     protocol: readProtocol(fields[1], `${what}.protocol`),
@@ -143,8 +150,9 @@ function readRequest(
   value: unknown,
   names: HeaderNames,
   { text }: Parsed,
+  unknown?: UnknownMember,
 ): DescribedRequest | undefined {
-  const fields = readFields(value, REQUEST, "request");
+  const fields = readFields(value, REQUEST, "request", unknown);
   if (fields === undefined) return undefined;
   const request = new DescribedRequest();
   request.method = readText(fields[1], "request.method");
@@ -192,15 +200,16 @@ export function checkFromJson(
   body: Uint8Array,
   maxDepth?: number,
   maxLabels?: number,
+  unknown?: UnknownMember,
 ): CheckRequest {
-  const fields = readFields(readBody(body, maxDepth).value, CHECK, "the body") ?? [];
+  const fields = readFields(readBody(body, maxDepth).value, CHECK, THE_BODY, unknown) ?? [];
   const labels = readLabels(fields[2], maxLabels);
   return {
     controlPoint: readControlPoint(fields[1], body, CHECK, 1),
     labels: labels.values,
     refusal: labels.refusal,
     rampMode: readBoolean(fields[3], "ramp_mode"),
-    cacheLookup: readLookup(fields[4]),
+    cacheLookup: readLookup(fields[4], unknown),
     expectEnd: readBoolean(fields[5], "expect_end"),
   };
 }
@@ -217,8 +226,8 @@ function readLabels(value: unknown, most: number | undefined): ClaimedLabels {
   return labels;
 }
 
-function readLookup(value: unknown): CacheLookup | undefined {
-  const fields = readFields(value, LOOKUP, "cache_lookup_request");
+function readLookup(value: unknown, unknown?: UnknownMember): CacheLookup | undefined {
+  const fields = readFields(value, LOOKUP, "cache_lookup_request", unknown);
   if (fields === undefined) return undefined;
   readText(fields[1], "cache_lookup_request.control_point");
   const resultKey = readText(fields[2], "cache_lookup_request.result_cache_key");
@@ -227,23 +236,27 @@ function readLookup(value: unknown): CacheLookup | undefined {
   return { resultKey, globalKeys };
 }
 
-export function flowEndFromJson(body: Uint8Array, maxDepth?: number): FlowEndRequest {
-  const fields = readFields(readBody(body, maxDepth).value, FLOW_END, "the body") ?? [];
+export function flowEndFromJson(
+  body: Uint8Array,
+  maxDepth?: number,
+  unknown?: UnknownMember,
+): FlowEndRequest {
+  const fields = readFields(readBody(body, maxDepth).value, FLOW_END, THE_BODY, unknown) ?? [];
   const refs = fields[2] ?? [];
   if (!Array.isArray(refs)) throw invalid("inflight_requests must be a list");
   if (refs.length > MAX_REFS) throw tooManyRefs();
   return {
     controlPoint: readControlPoint(fields[1], body, FLOW_END, 1),
-    refs: refs.map(readRef),
+    refs: refs.map((ref) => readRef(ref, unknown)),
     reservationId: readText(fields[3], "reservation_id"),
     cost: fields[4] === undefined ? undefined : readDouble(fields[4], "cost"),
     status: readUint32(fields[5], "status_code"),
   };
 }
 
-function readRef(value: unknown): InflightRef {
+function readRef(value: unknown, unknown?: UnknownMember): InflightRef {
   const what = "inflight_requests";
-  const fields = readFields(value, REF, what);
+  const fields = readFields(value, REF, what, unknown);
   if (fields === undefined) throw invalid(`${what} must be a list of objects`);
   return {
     policyName: readText(fields[1], `${what}.policy_name`),

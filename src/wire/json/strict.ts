@@ -187,11 +187,18 @@ export function fieldNames(names: Readonly<Record<string, number>>): FieldNames 
   return all;
 }
 
+/** What errors call the outermost object. */
+export const THE_BODY = "the body";
+
+/** Told of each member that a message does not have, by its path and the names that it might have been. */
+export type UnknownMember = (path: string, known: FieldNames) => void;
+
 /** The members of a message by field number; undefined when `value` is absent or null. Null members count as absent. */
 export function readFields(
   value: unknown,
   known: FieldNames,
   what: string,
+  unknown?: UnknownMember,
 ): readonly unknown[] | undefined {
   if (value === undefined || value === null) return undefined;
   const fields: unknown[] = [];
@@ -199,7 +206,10 @@ export function readFields(
   let seen = 0;
   for (const key of Object.keys(members)) {
     const field = known.get(key);
-    if (field === undefined) continue;
+    if (field === undefined) {
+      unknown?.(what === THE_BODY ? key : `${what}.${key}`, known);
+      continue;
+    }
     const bit = 1 << field;
     if ((seen & bit) !== 0) throw invalid(`${what} names a member twice`);
     seen |= bit;
