@@ -63,7 +63,7 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     load: async () => (await import("./processes/agent.ts")).agentCommand,
   },
   controller: {
-    usage: "--policies DIR… [--config-path PATH]",
+    usage: "[--policies DIR]… [--config-path PATH]",
     about: "run a controller that shares a store with agents",
     flags: {
       "--policies DIR": "directory of policy documents (*.yaml, *.yml, *.json); may be repeated",

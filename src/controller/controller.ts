@@ -154,6 +154,9 @@ async function start(parts: Parts, over?: AbortSignal): Promise<Controller> {
   };
 }
 
+const ONLY_OVER_API =
+  "policies come over the API only (sluice policy apply): neither --policies nor policies.cr_watcher.enabled is set";
+
 function assemble(options: ControllerOptions) {
   const { settings, directories, store, clock, env, log, status, counts, meters, fail } = options;
   const { agentGroup } = options;
@@ -196,6 +199,7 @@ function assemble(options: ControllerOptions) {
     warnings: (name) => warnings.of(name),
     rollout: options.rollout,
   });
+  if (directories.length === 0 && resources === undefined) log.info({}, ONLY_OVER_API);
   const kept = new KeptSource({
     guard: settings.policies.removal_guard,
     active: () => active,

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { enableUsers, startEtcd } from "../kit/etcd/cluster.ts";
 import { folderOf } from "../kit/folder.ts";
+import { child } from "../kit/servers/child.ts";
 import {
   leads,
   listening,
@@ -180,4 +181,18 @@ test("an agent that starts while etcd is away says so, judges nothing, and begin
   await etcd.members[0]?.start();
   await until("the agent is ready", async () => (await readiness()).status === 200);
   assert.equal(await passes(agent.address(), "shop"), false);
+});
+
+test("a controller without directories takes policies over its API, and says that there is no other way", async (t) => {
+  const { endpoints } = await startEtcd(t, { version: "3.5" });
+  const controller = startSluice(t, "controller", endpoints);
+  const agent = startSluice(t, "agent", endpoints);
+  await listening(controller, agent);
+  await leads(controller);
+  assert.match(controller.printed(), /policies come over the API only/);
+  const file = join(folderOf(t, { "closed.yaml": closed("shop") }), "closed.yaml");
+  const command = ["src/cli/sluice.js", "policy", "apply", file, "--controller"];
+  const apply = child(t, process.execPath, [...command, controller.address()]);
+  assert.equal(await apply.ended, 0, apply.err());
+  await until("the agent refuses", async () => !(await passes(agent.address(), "shop")));
 });

@@ -14,7 +14,7 @@ export const controllerCommand: Command = async (args, { env }) => {
   });
   const config = loadConfig("controller", { env, configPath: values["config-path"] });
   const store = await sharedStore(config);
-  const policies = await policyDirectories(values.policies, config.config.policies);
+  const policies = await policyDirectories(values.policies);
   return serve(config.config, (options) =>
     startControllerProcess({ ...options, config, store, policies }),
   );

@@ -7,19 +7,8 @@ import { Fault, systemErrorText } from "#base/fault.ts";
 /** The flag, for `readArgs`. */
 export const POLICIES = { policies: { type: "string", multiple: true } } as const;
 
-/**
- * The directories, each once; none where policies come as Kubernetes resources. A Fault INVALID_ARGUMENT when the flag is
- * missing or a directory cannot be read.
- */
-export async function policyDirectories(
-  paths: readonly string[] = [],
-  { cr_watcher }: { readonly cr_watcher: { readonly enabled: boolean } },
-): Promise<readonly string[]> {
-  if (paths.length === 0 && !cr_watcher.enabled) {
-    const wanted =
-      "--policies: wanted a directory of policy documents (or policies.cr_watcher.enabled), got nothing";
-    throw new Fault("INVALID_ARGUMENT", wanted);
-  }
+/** The directories, each once. A Fault INVALID_ARGUMENT when one cannot be read. */
+export async function policyDirectories(paths: readonly string[] = []): Promise<readonly string[]> {
   // Checked before anything starts, because only here the message can name the flag.
   for (const path of paths) {
     await readdir(path).catch((thrown: unknown) => {
