@@ -17,7 +17,7 @@ interface Entry {
 export type TreeRole = "process" | "standalone" | "part";
 
 const OVER_GRPC = "agents connect to controllers over gRPC";
-const KUBERNETES = "not built yet: Kubernetes";
+const NO_KUBERNETES_SCRAPER = "Sluice has no scraper of pods: Prometheus reads their metrics";
 const PREVIEWS = "not built yet: previews of flows";
 const CACHES = "not built yet: caches";
 const GOOGLE_TOKENS = "not built yet: Google's tokens for calls of the metrics server";
@@ -65,7 +65,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "otel.batch_postrollup.send_batch_size", why: WHOLE_BATCHES },
     { path: "otel.batch_prerollup", why: PIPELINE },
     { path: "otel.disable_kubelet_scraper", why: NO_KUBELET_SCRAPER },
-    { path: "otel.disable_kubernetes_scraper", why: KUBERNETES },
+    { path: "otel.disable_kubernetes_scraper", why: NO_KUBERNETES_SCRAPER },
     { path: "prometheus.http_client.expect_continue_timeout", why: NO_COUNTERPART },
     { path: "prometheus.http_client.read_buffer_size", why: NO_COUNTERPART },
     { path: "prometheus.http_client.write_buffer_size", why: NO_COUNTERPART },
