@@ -2,6 +2,7 @@
 
 import { type ConfigError, ConfigFault } from "#config/fault.ts";
 import { type ConfigSources, type Loaded, loadConfig, type Variable } from "#config/load.ts";
+import type { Sidecars } from "#kube/injection/settings.ts";
 import {
   type ConfiguredInjection,
   injectionSettings,
@@ -14,8 +15,7 @@ type Entries = Readonly<Record<string, string>>;
 
 export interface ConfiguredSidecars {
   readonly injection: ConfiguredInjection;
-  /** Names of the Secrets that sidecars refer to. */
-  readonly secrets: readonly string[];
+  readonly secrets: Sidecars["secrets"];
 }
 
 export interface InjectorProcessConfig {
@@ -69,7 +69,7 @@ function withEntries(sources: ConfigSources, map: string, entries: Entries): Con
     throw ConfigFault.join(faults);
   return {
     injection: injectionSettings({ injector, agent }),
-    secrets: secretsOfSidecars(injector),
+    secrets: secretsOfSidecars({ injector, agent }),
   };
 }
 

@@ -5,7 +5,11 @@ import { type ConfigError, ConfigFault } from "#config/fault.ts";
 import type { Loaded } from "#config/load.ts";
 import { type ConfigLeaf, leaves, PROCESSES } from "#config/tree.ts";
 import { variableOf, variablesOf } from "#config/variables.ts";
-import type { InjectionSettings, Resources } from "#kube/injection/settings.ts";
+import { CERTIFICATES_PATH } from "#kube/injection/mutation/sidecar.ts";
+import type { InjectionSettings, Resources, Sidecars } from "#kube/injection/settings.ts";
+
+/** Files of the Secret with certificates, wherever they stand in a text of the agent's configuration. */
+const CERTIFICATE_FILES = new RegExp(`${CERTIFICATES_PATH}/([\\w.-]+)`, "g");
 
 export interface InjectorConfigs {
   readonly injector: Loaded<"injector">;
@@ -22,11 +26,23 @@ export type ConfiguredInjection = Omit<
 type EnvVar = InjectionSettings["sidecar"]["env"][number];
 type OtherPort = InjectionSettings["sidecar"]["otherPorts"][number];
 
-/** The Secrets that sidecars refer to. */
-export function secretsOfSidecars(injector: Loaded<"injector">): readonly string[] {
+/** The Secrets that sidecars refer to, each with the entries that the agent's configuration names. */
+export function secretsOfSidecars({ injector, agent }: InjectorConfigs): Sidecars["secrets"] {
   const { certificates, secrets } = injector.config.sidecar;
-  const names = secrets.map((reference) => referenceOf(reference).secret);
-  return [...new Set([...(certificates === "" ? [] : [certificates]), ...names])];
+  const used = new Map<string, Set<string>>();
+  const use = (name: string, entry: string) =>
+    used.set(name, (used.get(name) ?? new Set()).add(entry));
+  if (certificates !== "") {
+    // A pod waits for a Secret that it mounts, even if the agent reads no file of it.
+    used.set(certificates, new Set());
+    for (const { text } of variablesOf(agent))
+      for (const [, entry = ""] of text.matchAll(CERTIFICATE_FILES)) use(certificates, entry);
+  }
+  for (const reference of secrets) {
+    const { secret, entry } = referenceOf(reference);
+    use(secret, entry);
+  }
+  return [...used].map(([name, entries]) => ({ name, entries: [...entries].sort() }));
 }
 
 /**

@@ -72,6 +72,34 @@ test("every key about containers has its place", (t) => {
   });
 });
 
+test("of Secrets, sidecars use the entries that their configuration names", (t) => {
+  const folder = folderOf(t);
+  const env = {
+    SVC_INJECTOR_SIDECAR_IMAGE: "sluice:1",
+    SVC_INJECTOR_SIDECAR_CERTIFICATES: "tls",
+    SVC_INJECTOR_SIDECAR_SECRETS:
+      "[etcd.password=users/agent, counters.redis.password=tls/redis, cloudext.api_key=keys/a]",
+    SVC_AGENT_ETCD_USERNAME: "agent",
+    SVC_AGENT_ETCD_TLS_CA_FILE: "/etc/sluice/certificates/ca.crt",
+    SVC_AGENT_PROMETHEUS_HTTP_CLIENT_TLS_CA_FILE: "/etc/sluice/certificates/ca.crt",
+    SVC_AGENT_COUNTERS_REDIS_URL: "rediss://redis:6379",
+    SVC_AGENT_COUNTERS_REDIS_TLS_CA_FILE: "/etc/ssl/other.crt",
+  };
+  const secrets = (more: object = {}) =>
+    loadInjector({ env: { ...env, ...more }, configPath: folder, dotenvDir: folder }).sidecars({})
+      .secrets;
+  assert.deepEqual(secrets(), [
+    { name: "tls", entries: ["ca.crt", "redis"] },
+    { name: "users", entries: ["agent"] },
+    { name: "keys", entries: ["a"] },
+  ]);
+  const pair = {
+    SVC_AGENT_ETCD_TLS_CERT_FILE: "/etc/sluice/certificates/tls.crt",
+    SVC_AGENT_ETCD_TLS_KEY_FILE: "/etc/sluice/certificates/tls.key",
+  };
+  assert.deepEqual(secrets(pair)[0]?.entries, ["ca.crt", "redis", "tls.crt", "tls.key"]);
+});
+
 test("what the agent is told becomes variables that say the same", (t) => {
   const file = `
 sidecar: { image: sluice:1 }

@@ -75,7 +75,7 @@ export const sidecarConfig = table(
     certificates: string(
       "",
       optionalName,
-      "Secret that sidecars mount at /etc/sluice/certificates. It is copied from the injector's namespace into labelled ones and kept in step.",
+      "Secret that sidecars mount at /etc/sluice/certificates. Its files that keys of the agent name are copied from the injector's namespace into labelled ones and kept in step.",
       { own: true },
     ),
     config_map: string(
@@ -92,7 +92,7 @@ export const sidecarConfig = table(
     run_as_user: user(65_532),
     secrets: strings(
       secretReference,
-      "Keys of the agent whose values are in Secrets. The Secrets are copied from the injector's namespace into labelled ones and kept in step; a changed value reaches pods that start afterwards.",
+      "Keys of the agent whose values are in Secrets. These entries are copied from the injector's namespace into labelled ones and kept in step; a changed value reaches pods that start afterwards.",
       { own: true },
     ),
   },

@@ -65,11 +65,17 @@ export interface InjectionSettings {
   readonly envoy: EnvoySettings;
 }
 
+/** A Secret of the injector's namespace, and the entries of it that sidecars use. */
+export interface SidecarSecret {
+  readonly name: string;
+  readonly entries: readonly string[];
+}
+
 /** Everything about sidecars that may change while the injector runs. */
 export interface Sidecars {
   readonly settings: InjectionSettings;
-  /** Names of the Secrets that sidecars refer to. */
-  readonly secrets: readonly string[];
+  /** One for each Secret that sidecars refer to. */
+  readonly secrets: readonly SidecarSecret[];
 }
 
 /** Abilities of the cluster, which depend on its version. */
