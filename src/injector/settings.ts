@@ -5,8 +5,12 @@ import { type ConfigError, ConfigFault } from "#config/fault.ts";
 import type { Loaded } from "#config/load.ts";
 import { type ConfigLeaf, leaves, PROCESSES } from "#config/tree.ts";
 import { variableOf, variablesOf } from "#config/variables.ts";
-import { CERTIFICATES_PATH } from "#kube/injection/mutation/sidecar.ts";
-import type { InjectionSettings, Resources, Sidecars } from "#kube/injection/settings.ts";
+import {
+  CERTIFICATES_PATH,
+  type InjectionSettings,
+  type Resources,
+  type Sidecars,
+} from "#kube/injection/settings.ts";
 
 /** Files of the Secret with certificates, wherever they stand in a text of the agent's configuration. */
 const CERTIFICATE_FILES = new RegExp(`${CERTIFICATES_PATH}/([\\w.-]+)`, "g");

@@ -2,6 +2,9 @@
 
 import type { ContainerPort, EnvVar, Texts } from "./pod.ts";
 
+/** Where sidecars mount the Secret with certificates. */
+export const CERTIFICATES_PATH = "/etc/sluice/certificates";
+
 /** Quantities of a container's resources; "" where there is none. */
 export interface Resources {
   readonly cpuRequest: string;

@@ -1,13 +1,17 @@
 // The containers that injection adds: the agent, and what both of them have in common.
 
 import type { Container, EnvVar, JsonObject, Volume, VolumeMount } from "../pod.ts";
-import type { ContainerSettings, Resources as Quantities, SidecarSettings } from "../settings.ts";
+import {
+  CERTIFICATES_PATH,
+  type ContainerSettings,
+  type Resources as Quantities,
+  type SidecarSettings,
+} from "../settings.ts";
 
 export const AGENT_NAME = "sluice-agent";
 /** Names of containers that are the agent, ours first. */
 export const AGENT_NAMES: readonly string[] = [AGENT_NAME, "aperture-agent"];
 
-export const CERTIFICATES_PATH = "/etc/sluice/certificates";
 const CERTIFICATES = "sluice-certificates";
 const NO_ACCOUNT = "sluice-no-account";
 
