@@ -66,6 +66,39 @@ test("our annotation wins over that of the reference implementation", () => {
   assert.equal(injectInto(podWith({ annotations })).outcome, "injected");
 });
 
+test("whether to inject may be a label, and false wins over true", () => {
+  const outcome = (label: string | undefined, annotation?: string, key = "sluice/inject") => {
+    const labels = label === undefined ? {} : { [key]: label };
+    const annotations = annotation === undefined ? {} : { [key]: annotation };
+    return injectInto(podWith({ labels, annotations })).outcome;
+  };
+  assert.equal(outcome("false"), "skipped");
+  assert.equal(outcome("true"), "injected");
+  assert.equal(outcome("false", "true"), "skipped");
+  assert.equal(outcome("true", "false"), "skipped");
+  assert.equal(outcome("false", undefined, "sidecar.fluxninja.com/injection"), "skipped");
+  const ours = { "sluice/inject": "true" };
+  const theirs = { "sidecar.fluxninja.com/injection": "false" };
+  assert.equal(
+    injectInto(podWith({ labels: theirs, annotations: ours })).outcome,
+    "injected",
+    "our key wins wherever it stands",
+  );
+  const spec = { hostNetwork: true };
+  assert.equal(injectInto(podWith({ labels: ours, spec })).outcome, "refused", "it insists");
+  const wrong = injectInto(podWith({ labels: { "sluice/inject": "no" } }));
+  assert.match(messageOf(wrong), /^label sluice\/inject: wanted "true" or "false", got "no"$/);
+});
+
+test("a label that has no effect is a warning", () => {
+  const warnings = (labels: Readonly<Record<string, string>>) =>
+    injected(podWith({ labels })).warnings;
+  assert.deepEqual(warnings({ app: "shop", "sluice/inject": "true" }), []);
+  assert.deepEqual(warnings({ "sluice/port": "8090" }), [
+    'label "sluice/port" has no effect; did you mean the annotation sluice/port?',
+  ]);
+});
+
 test("a pod on the host's network is left alone with a warning, and refused where it insists", () => {
   const spec = { hostNetwork: true, containers: [application()] };
   assert.match(injectInto(podWith({ spec })).warnings[0] ?? "", /network of its node/);

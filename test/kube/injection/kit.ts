@@ -67,15 +67,21 @@ export const NAMESPACE: Namespace = {
 
 export interface PodOptions {
   readonly annotations?: Readonly<Record<string, string>>;
+  readonly labels?: Readonly<Record<string, string>>;
   readonly spec?: JsonObject;
 }
 
 /** A pod as the API server hands it over, with its defaults. */
-export function podWith({ annotations = {}, spec = {} }: PodOptions = {}): JsonObject {
+export function podWith({ annotations = {}, labels, spec = {} }: PodOptions = {}): JsonObject {
   return {
     apiVersion: "v1",
     kind: "Pod",
-    metadata: { generateName: "shop-", namespace: "shop", annotations },
+    metadata: {
+      generateName: "shop-",
+      namespace: "shop",
+      annotations,
+      ...(labels === undefined ? {} : { labels }),
+    },
     spec: {
       restartPolicy: "Always",
       terminationGracePeriodSeconds: 30,

@@ -1,5 +1,6 @@
 // The labels and annotations by which the author of a pod or a namespace controls injection. Ours stand beside those of
-// the reference implementation, and win where both are set.
+// the reference implementation, and win where both are set. Whether a pod is injected may be said by a label as well, as
+// meshes have it.
 
 import { nearest } from "#base/text/spelling.ts";
 import type { Pod, Texts } from "../pod.ts";
@@ -54,22 +55,28 @@ export function isEnabled(labels: Texts): boolean {
   return own === undefined ? labels[REFERENCE_NAMESPACE_LABEL] === ENABLED : own === ENABLED;
 }
 
-export function readWishes({ annotations }: Pod, namespace: Namespace | undefined): Wishes {
+export function readWishes({ annotations, labels }: Pod, namespace: Namespace | undefined): Wishes {
   const faults: string[] = [];
   const take = <T>(key: string | undefined, read: Reading<T>, from = annotations) => {
     const got = key === undefined ? undefined : from[key];
     if (key === undefined || got === undefined) return undefined;
     const value = read.value(got);
-    if (value === undefined) faults.push(`${key}: wanted ${read.wanted}, got ${shown(got)}`);
+    const name = from === labels ? `label ${key}` : key;
+    if (value === undefined) faults.push(`${name}: wanted ${read.wanted}, got ${shown(got)}`);
     return value;
   };
-  const first = (key: keyof typeof REFERENCE) =>
-    [ANNOTATIONS[key], REFERENCE[key]].find((name) => annotations[name] !== undefined);
+  const first = (key: keyof typeof REFERENCE, ...places: readonly Texts[]) =>
+    [ANNOTATIONS[key], REFERENCE[key]].find((name) =>
+      places.some((place) => place[name] !== undefined),
+    );
+  const injectKey = first("inject", annotations, labels);
+  const injectWishes = [annotations, labels].map((place) => take(injectKey, BOOL, place));
   const resources = readResources((key) => take(ANNOTATIONS[key], QUANTITY));
   const wishes = {
-    inject: take(first("inject"), BOOL),
+    // Whoever wrote "false" in either place wants no sidecar.
+    inject: injectWishes.includes(false) ? false : injectWishes.find((wish) => wish !== undefined),
     agentGroup:
-      take(first("agentGroup"), GROUP) ??
+      take(first("agentGroup", annotations), GROUP) ??
       take(ANNOTATIONS.agentGroup, GROUP, namespace?.annotations ?? {}),
     port: take(ANNOTATIONS.port, PORT),
     envoy: take(ANNOTATIONS.envoy, BOOL),
@@ -77,7 +84,8 @@ export function readWishes({ annotations }: Pod, namespace: Namespace | undefine
     applicationPort: take(ANNOTATIONS.applicationPort, PORT),
   };
   faults.push(...exceeded(resources, "cpu"), ...exceeded(resources, "memory"));
-  return { ...wishes, resources, warnings: [...unknownNames(annotations)], faults };
+  const warnings = [...unknownNames(annotations), ...uselessLabels(labels)];
+  return { ...wishes, resources, warnings, faults };
 }
 
 interface Reading<T> {
@@ -161,6 +169,17 @@ function* unknownNames(annotations: Texts): Generator<string> {
     const meant = nearest(name, known);
     const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
     yield `annotation ${shown(name)} is unknown and has no effect${hint}`;
+  }
+}
+
+/** Of our names, only the wish about injection is read from labels. */
+function* uselessLabels(labels: Texts): Generator<string> {
+  const known: readonly string[] = Object.values(ANNOTATIONS);
+  for (const name of Object.keys(labels)) {
+    if (!name.startsWith("sluice/") || name === ANNOTATIONS.inject) continue;
+    const meant = known.includes(name) ? name : nearest(name, known);
+    const hint = meant === undefined ? "" : `; did you mean the annotation ${meant}?`;
+    yield `label ${shown(name)} has no effect${hint}`;
   }
 }
 
