@@ -52,7 +52,12 @@ const POSITIVE_PORT = { min: 1, max: 65_535 } as const;
 
 const resources = (name: string, memoryRequest: string) =>
   table(name, "Resources of a container. An empty quantity is left out.", {
-    cpu_limit: string("", quantity, "Limit of processor time.", { own: true }),
+    cpu_limit: string(
+      "2",
+      quantity,
+      "Limit of processor time. Quotas of namespaces often demand one; two cores are more than it needs.",
+      { own: true },
+    ),
     cpu_request: string("100m", quantity, "Request of processor time.", { own: true }),
     memory_limit: string("512Mi", quantity, "Limit of memory.", { own: true }),
     memory_request: string(memoryRequest, quantity, "Request of memory.", { own: true }),

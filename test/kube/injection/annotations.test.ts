@@ -43,6 +43,29 @@ test("resources as the pod asks; a default that contradicts them gives way", () 
   );
 });
 
+test("the resources of Envoy have annotations of their own", () => {
+  const resources = (annotations: Readonly<Record<string, string>>, name: string) => {
+    const pod = podWith({ annotations: { "sluice/envoy-inject": "true", ...annotations } });
+    return containerOf(injected(pod).whole, name)["resources"];
+  };
+  const asked = {
+    "sluice/envoy-resources-cpu-request": "1",
+    "sluice/envoy-resources-cpu-limit": "2",
+    "sluice/envoy-resources-memory-request": "32Mi",
+    "sluice/envoy-resources-memory-limit": "64Mi",
+  };
+  assert.deepEqual(resources(asked, "sluice-envoy"), {
+    requests: { cpu: "1", memory: "32Mi" },
+    limits: { cpu: "2", memory: "64Mi" },
+  });
+  assert.deepEqual(resources(asked, "sluice-agent"), resources({}, "sluice-agent"));
+  const limit = { "sluice/envoy-resources-memory-limit": "16Mi" };
+  assert.match(
+    messageOf(injectInto(podWith({ annotations: { ...asked, ...limit } }))),
+    /^sluice\/envoy-resources-memory-limit: wanted at least the request, "32Mi", got "16Mi"$/,
+  );
+});
+
 test("pods that are left alone", () => {
   const reason = (pod: JsonObject, changed = {}) => {
     const found = injectInto(pod, changed);

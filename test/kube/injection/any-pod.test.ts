@@ -65,6 +65,7 @@ const pods = fc
         "sluice/envoy-inject",
         "sluice/application-port",
         "sluice/resources-cpu-limit",
+        "sluice/envoy-resources-cpu-limit",
         "sluice/unknown",
         "a/b~c",
       ),

@@ -24,6 +24,10 @@ const ANNOTATIONS = {
   cpuLimit: "sluice/resources-cpu-limit",
   memoryRequest: "sluice/resources-memory-request",
   memoryLimit: "sluice/resources-memory-limit",
+  envoyCpuRequest: "sluice/envoy-resources-cpu-request",
+  envoyCpuLimit: "sluice/envoy-resources-cpu-limit",
+  envoyMemoryRequest: "sluice/envoy-resources-memory-request",
+  envoyMemoryLimit: "sluice/envoy-resources-memory-limit",
   injected: INJECTED,
 } as const;
 
@@ -43,7 +47,9 @@ export interface Wishes {
   readonly envoy: boolean | undefined;
   readonly clientBaggage: ClientBaggage | undefined;
   readonly applicationPort: number | undefined;
+  /** Of the agent. */
   readonly resources: Partial<Resources>;
+  readonly envoyResources: Partial<Resources>;
   readonly warnings: readonly string[];
   /** Reasons why the pod cannot be injected as it asks: each names an annotation, what was wanted and what was got. */
   readonly faults: readonly string[];
@@ -71,7 +77,8 @@ export function readWishes({ annotations, labels }: Pod, namespace: Namespace | 
     );
   const injectKey = first("inject", annotations, labels);
   const injectWishes = [annotations, labels].map((place) => take(injectKey, BOOL, place));
-  const resources = readResources((key) => take(ANNOTATIONS[key], QUANTITY));
+  const resources = readResources(OF_AGENT, take, faults);
+  const envoyResources = readResources(OF_ENVOY, take, faults);
   const wishes = {
     // Whoever wrote "false" in either place wants no sidecar.
     inject: injectWishes.includes(false) ? false : injectWishes.find((wish) => wish !== undefined),
@@ -83,9 +90,8 @@ export function readWishes({ annotations, labels }: Pod, namespace: Namespace | 
     clientBaggage: take(ANNOTATIONS.clientBaggage, CLIENT_BAGGAGE),
     applicationPort: take(ANNOTATIONS.applicationPort, PORT),
   };
-  faults.push(...exceeded(resources, "cpu"), ...exceeded(resources, "memory"));
   const warnings = [...unknownNames(annotations), ...uselessLabels(labels)];
-  return { ...wishes, resources, warnings, faults };
+  return { ...wishes, resources, envoyResources, warnings, faults };
 }
 
 interface Reading<T> {
@@ -143,22 +149,44 @@ export function amountOf(quantity: string): number | undefined {
   return digits === undefined || factor === undefined ? undefined : Number(digits) * factor;
 }
 
-function readResources(take: (key: keyof Resources) => string | undefined): Partial<Resources> {
-  const keys = ["cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit"] as const;
-  const found = keys.flatMap((key) => {
-    const quantity = take(key);
-    return quantity === undefined ? [] : [[key, quantity] as const];
-  });
-  return Object.fromEntries(found);
-}
+/** The annotation of each quantity. */
+type ResourceNames = Readonly<Record<keyof Resources, string>>;
 
-function exceeded(resources: Partial<Resources>, what: "cpu" | "memory"): readonly string[] {
-  const request = resources[`${what}Request`];
-  const limit = resources[`${what}Limit`];
-  if (request === undefined || limit === undefined) return [];
-  if ((amountOf(request) ?? 0) <= (amountOf(limit) ?? 0)) return [];
-  const key = ANNOTATIONS[`${what}Limit`];
-  return [`${key}: wanted at least the request, ${shown(request)}, got ${shown(limit)}`];
+const OF_AGENT: ResourceNames = {
+  cpuRequest: ANNOTATIONS.cpuRequest,
+  cpuLimit: ANNOTATIONS.cpuLimit,
+  memoryRequest: ANNOTATIONS.memoryRequest,
+  memoryLimit: ANNOTATIONS.memoryLimit,
+};
+
+const OF_ENVOY: ResourceNames = {
+  cpuRequest: ANNOTATIONS.envoyCpuRequest,
+  cpuLimit: ANNOTATIONS.envoyCpuLimit,
+  memoryRequest: ANNOTATIONS.envoyMemoryRequest,
+  memoryLimit: ANNOTATIONS.envoyMemoryLimit,
+};
+
+function readResources(
+  names: ResourceNames,
+  take: (name: string, read: Reading<string>) => string | undefined,
+  faults: string[],
+): Partial<Resources> {
+  const keys = ["cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit"] as const;
+  const found: Partial<Resources> = Object.fromEntries(
+    keys.flatMap((key) => {
+      const quantity = take(names[key], QUANTITY);
+      return quantity === undefined ? [] : [[key, quantity] as const];
+    }),
+  );
+  for (const what of ["cpu", "memory"] as const) {
+    const request = found[`${what}Request`];
+    const limit = found[`${what}Limit`];
+    if (request === undefined || limit === undefined) continue;
+    if ((amountOf(request) ?? 0) <= (amountOf(limit) ?? 0)) continue;
+    const name = names[`${what}Limit`];
+    faults.push(`${name}: wanted at least the request, ${shown(request)}, got ${shown(limit)}`);
+  }
+  return found;
 }
 
 /** A misspelt annotation would have no effect, and nobody would notice. */

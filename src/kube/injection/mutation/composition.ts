@@ -104,10 +104,11 @@ export class Composition {
       agent: this.#agentPort,
       application,
     };
+    const resources = combined(settings.envoy.resources, this.#wishes.envoyResources);
     const agentAt = this.#init.findIndex(({ name }) => AGENT_NAMES.includes(name));
     this.#place([ENVOY_NAME], agentAt + 1, (isNative) =>
       envoyContainer(
-        settings.envoy,
+        { ...settings.envoy, resources },
         ports,
         settings.ipFamily,
         this.#wishes.clientBaggage ?? settings.envoy.clientBaggage,
