@@ -15,6 +15,10 @@ import {
 /** Files of the Secret with certificates, wherever they stand in a text of the agent's configuration. */
 const CERTIFICATE_FILES = new RegExp(`${CERTIFICATES_PATH}/([\\w.-]+)`, "g");
 
+/** Type and entry of the Secrets from which kubelets take the credentials of a registry. */
+const PULL_TYPE = "kubernetes.io/dockerconfigjson";
+const PULL_ENTRY = ".dockerconfigjson";
+
 export interface InjectorConfigs {
   readonly injector: Loaded<"injector">;
   /** The agent's configuration, which sidecars get. */
@@ -46,7 +50,13 @@ export function secretsOfSidecars({ injector, agent }: InjectorConfigs): Sidecar
     const { secret, entry } = referenceOf(reference);
     use(secret, entry);
   }
-  return [...used].map(([name, entries]) => ({ name, entries: [...entries].sort() }));
+  const pulls = new Set(injector.config.sidecar.pull_secrets);
+  for (const name of pulls) use(name, PULL_ENTRY);
+  return [...used].map(([name, entries]) => ({
+    name,
+    ...(pulls.has(name) ? { type: PULL_TYPE } : {}),
+    entries: [...entries].sort(),
+  }));
 }
 
 /**
@@ -87,6 +97,7 @@ export function injectionSettings({ injector, agent }: InjectorConfigs): Configu
   const { envoy, sidecar } = injector.config;
   const { drain, tls } = agent.config.server;
   return {
+    pullSecrets: sidecar.pull_secrets,
     sidecar: {
       ...containerOf(sidecar),
       port,

@@ -23,6 +23,7 @@ test("every key about containers has its place", (t) => {
     SIDECAR_CERTIFICATES: "ca",
     SIDECAR_IMAGE: "r/sluice:2",
     SIDECAR_IMAGE_PULL_POLICY: "Never",
+    SIDECAR_PULL_SECRETS: "[registry]",
     SIDECAR_RUN_AS_USER: "0",
     SIDECAR_RESOURCES_CPU_LIMIT: "2",
     SIDECAR_RESOURCES_CPU_REQUEST: "1",
@@ -45,6 +46,7 @@ test("every key about containers has its place", (t) => {
   }).map(([key, value]) => [`SVC_INJECTOR_${key}`, value] as const);
   const valueFrom = { secretKeyRef: { name: "redis", key: "password" } };
   assert.deepEqual(injectionOf(t, Object.fromEntries(env)), {
+    pullSecrets: ["registry"],
     sidecar: {
       image: "r/sluice:2",
       imagePullPolicy: "Never",
@@ -98,6 +100,11 @@ test("of Secrets, sidecars use the entries that their configuration names", (t) 
     SVC_AGENT_ETCD_TLS_KEY_FILE: "/etc/sluice/certificates/tls.key",
   };
   assert.deepEqual(secrets(pair)[0]?.entries, ["ca.crt", "redis", "tls.crt", "tls.key"]);
+  assert.deepEqual(secrets({ SVC_INJECTOR_SIDECAR_PULL_SECRETS: "[registry]" }).at(-1), {
+    name: "registry",
+    type: "kubernetes.io/dockerconfigjson",
+    entries: [".dockerconfigjson"],
+  });
 });
 
 test("what the agent is told becomes variables that say the same", (t) => {

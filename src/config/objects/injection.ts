@@ -93,6 +93,11 @@ export const sidecarConfig = table(
       own: true,
     }),
     image_pull_policy: pullPolicy,
+    pull_secrets: strings(
+      objectName,
+      "Secrets of the type kubernetes.io/dockerconfigjson with which pods pull the images of sidecars. They are copied from the injector's namespace into labelled ones and kept in step.",
+      { own: true },
+    ),
     resources: object(resources("SidecarResources", "128Mi")),
     run_as_user: user(65_532),
     secrets: strings(

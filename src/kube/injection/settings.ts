@@ -64,6 +64,8 @@ export interface InjectionSettings {
   readonly ignoredNamespaces: readonly string[];
   /** IP family of a pod's first address. */
   readonly ipFamily: "IPv4" | "IPv6";
+  /** Secrets with which pods pull the images of sidecars. */
+  readonly pullSecrets: readonly string[];
   readonly sidecar: SidecarSettings;
   readonly envoy: EnvoySettings;
 }
@@ -71,6 +73,8 @@ export interface InjectionSettings {
 /** A Secret of the injector's namespace, and the entries of it that sidecars use. */
 export interface SidecarSecret {
   readonly name: string;
+  /** The type that it must have; undefined: any. */
+  readonly type?: string;
   readonly entries: readonly string[];
 }
 

@@ -232,6 +232,17 @@ test("sidecars get one Secret with certificates, and the injector the right to c
   assert.deepEqual(kinds(await agent()), ["ConfigMap"], "no secrets, no rights");
 });
 
+test("pull secrets of the image reach injected pods, and the injector may copy them", async () => {
+  const objects = await agent({ image: { pullSecrets: ["registry"] } });
+  const { data } = only(objects, "ConfigMap");
+  assert.equal(data.SVC_INJECTOR_SIDECAR_PULL_SECRETS, '["registry"]');
+  const [, named] = only(objects, "ClusterRole")["rules"];
+  assert.deepEqual(named.resourceNames, ["registry"]);
+  const global = { global: { sluice: { image: { pullSecrets: ["of-all"] } } } };
+  const ofAll = only(await agent(global), "ConfigMap");
+  assert.equal(ofAll["data"].SVC_INJECTOR_SIDECAR_PULL_SECRETS, '["of-all"]');
+});
+
 test("pods of agents have the address that they announce", async () => {
   for (const installationMode of ["KUBERNETES_DAEMONSET", "KUBERNETES_DEPLOYMENT"]) {
     const [workload] = workloads(await agent({ installationMode }));

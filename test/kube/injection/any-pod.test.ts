@@ -104,7 +104,11 @@ const pods = fc
         terminationGracePeriodSeconds: grace,
       } as unknown as JsonObject,
     });
-    const settings = { ...SETTINGS, envoy: { ...SETTINGS.envoy, inject: envoy } };
+    const settings = {
+      ...SETTINGS,
+      pullSecrets: ["registry"],
+      envoy: { ...SETTINGS.envoy, inject: envoy },
+    };
     return { pod, changed: { abilities, settings } };
   });
 

@@ -30,6 +30,7 @@ export const SETTINGS: InjectionSettings = {
   version: "1.2.3",
   ignoredNamespaces: ["sluice"],
   ipFamily: "IPv4",
+  pullSecrets: [],
   sidecar: {
     image: "sluice:1.2.3",
     imagePullPolicy: "IfNotPresent",

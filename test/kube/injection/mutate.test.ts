@@ -50,6 +50,18 @@ test("a pod gets a native sidecar before its own init containers", () => {
   assert.deepEqual(warnings, []);
 });
 
+test("a pod pulls the images of sidecars with their Secrets beside its own", () => {
+  const settings = { ...SETTINGS, pullSecrets: ["registry", "mirror"] };
+  const pulls = (imagePullSecrets?: readonly JsonObject[]) => {
+    const spec = imagePullSecrets === undefined ? {} : { imagePullSecrets };
+    return specOf(injected(podWith({ spec }), { settings }).whole)["imagePullSecrets"];
+  };
+  const [own, registry, mirror] = ["own", "registry", "mirror"].map((name) => ({ name }));
+  assert.deepEqual(pulls(), [registry, mirror]);
+  assert.deepEqual(pulls([own, registry] as JsonObject[]), [own, registry, mirror]);
+  assert.equal(specOf(injected(podWith()).whole)["imagePullSecrets"], undefined);
+});
+
 test("the sidecar satisfies the restricted standard, and gets no token of the account", () => {
   const { whole } = injected(podWith({ annotations: { "sluice/envoy-inject": "true" } }));
   for (const name of ["sluice-agent", "sluice-envoy"]) {

@@ -111,6 +111,24 @@ test("a copy without the private key is a Secret of another type", async (t) => 
   );
 });
 
+test("a pull secret is copied with its type, and another type is not copied", async (t) => {
+  const { secrets, use, copies } = await copying(t, "shop");
+  const type = "kubernetes.io/dockerconfigjson";
+  const registry = { name: "registry", type, entries: [".dockerconfigjson"] };
+  const metadata = { name: "registry", namespace: HOME };
+  const data = encoded({ ".dockerconfigjson": "{}" });
+  secrets.set(`${HOME}/registry`, { metadata, type: "Opaque", data });
+  await use(registry);
+  assert.ok(!secrets.has("shop/registry"), "kubelets would not use it");
+  assert.deepEqual(copies.faults, [
+    `Secret sluice/registry: wanted the type ${type}, got Opaque; it is not copied`,
+  ]);
+  secrets.set(`${HOME}/registry`, { metadata, type, data });
+  await use(registry);
+  assert.equal(secrets.get("shop/registry").type, type);
+  assert.deepEqual(decoded(secrets.get("shop/registry")), { ".dockerconfigjson": "{}" });
+});
+
 const SIDECAR = { name: "sluice-agent", image: "sluice" };
 const PODS = {
   "a variable": {
@@ -123,6 +141,7 @@ const PODS = {
     containers: [{ ...SIDECAR, envFrom: [{ secretRef: { name: "one" } }] }],
   },
   "a volume": { containers: [], volumes: [{ name: "v", secret: { secretName: "one" } }] },
+  "its pulls": { containers: [], imagePullSecrets: [{ name: "one" }] },
   "a part of a volume": {
     containers: [],
     volumes: [{ name: "v", projected: { sources: [{ secret: { name: "one" } }] } }],

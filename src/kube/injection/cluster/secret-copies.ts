@@ -22,6 +22,7 @@ const EVERYWHERE: readonly string[] = ["UNAVAILABLE", "DEADLINE_EXCEEDED", "CANC
 
 /** Entries that the API server demands of a Secret of a type. */
 const DEMANDED: Readonly<Record<string, readonly string[]>> = {
+  "kubernetes.io/dockerconfigjson": [".dockerconfigjson"],
   "kubernetes.io/tls": ["tls.crt", "tls.key"],
 };
 
@@ -95,10 +96,17 @@ export class SecretCopies {
   ): Promise<void> {
     const { client, home, owner } = this.#options;
     const owners = await owner(signal);
-    for (const { name, entries } of secrets) {
+    for (const { name, type, entries } of secrets) {
       const original = await optional(client.get(SECRETS, { namespace: home, name }, signal));
       if (original === undefined) {
         faults.push(`Secret ${home}/${name} does not exist, and sidecars refer to it`);
+        continue;
+      }
+      if (type !== undefined && typeOf(original) !== type) {
+        const got = typeOf(original);
+        faults.push(
+          `Secret ${home}/${name}: wanted the type ${type}, got ${got}; it is not copied`,
+        );
         continue;
       }
       const part = partOf(original, entries);

@@ -5,7 +5,7 @@ import type { ClusterAbilities, InjectionSettings, Resources } from "../settings
 import type { Wishes } from "./annotations.ts";
 import { amountOf } from "./annotations.ts";
 import { ENVOY_NAME, envoyContainer } from "./envoy.ts";
-import { mergeContainer, mergeVolumes } from "./merge.ts";
+import { mergeContainer, mergePullSecrets, mergeVolumes } from "./merge.ts";
 import {
   AGENT_NAME,
   AGENT_NAMES,
@@ -72,6 +72,7 @@ export class Composition {
     const { whole } = pod;
     const spec = isObject(whole["spec"]) ? whole["spec"] : {};
     const volumes = mergeVolumes(pod, volumesOf(settings.sidecar));
+    const pulls = mergePullSecrets(listAt(spec["imagePullSecrets"]), settings.pullSecrets);
     return {
       ...whole,
       spec: {
@@ -79,6 +80,7 @@ export class Composition {
         ...(this.#init.length === 0 ? {} : { initContainers: this.#init }),
         containers: this.#main,
         volumes,
+        ...(pulls.length === 0 ? {} : { imagePullSecrets: pulls }),
       },
     };
   }
