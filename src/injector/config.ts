@@ -61,8 +61,9 @@ function withEntries(sources: ConfigSources, map: string, entries: Entries): Con
   );
   const referred = injector === undefined ? {} : standIns(injector);
   const variables = variablesOf({ ...referred, ...entries });
+  const env = withoutImageAddress(sources.env);
   const agent = attempt(
-    () => loadConfig("agent", { ...sources, variables, beside: "injector" }),
+    () => loadConfig("agent", { ...sources, env, variables, beside: "injector" }),
     faults,
   );
   if (injector === undefined || agent === undefined || faults.length > 0)
@@ -82,6 +83,17 @@ function attempt<T>(load: () => T, faults: ConfigFault[]): T | undefined {
     faults.push(thrown);
     return undefined;
   }
+}
+
+/**
+ * The image sets this variable for `sluice standalone` (deploy/Dockerfile). In the injector's container it would win over the
+ * ConfigMap and be the address of sidecars, which nobody asked for.
+ */
+const IMAGE_ADDRESS = { name: "SVC_AGENT_SERVER_LISTENER_ADDR", text: ":8080" } as const;
+
+function withoutImageAddress(env: ConfigSources["env"]): ConfigSources["env"] {
+  const { [IMAGE_ADDRESS.name]: address, ...others } = env;
+  return address === IMAGE_ADDRESS.text ? others : env;
 }
 
 function isOfSidecars(name: string): boolean {

@@ -9,6 +9,7 @@ import {
   CERTIFICATES_PATH,
   type InjectionSettings,
   type Resources,
+  SIDECAR_PORT,
   type Sidecars,
 } from "#kube/injection/settings.ts";
 
@@ -87,7 +88,7 @@ export function injectionSettings({ injector, agent }: InjectorConfigs): Configu
     ...environmentOf(agent, standIns(injector), faults),
     ...referencesOf(injector, faults),
   ];
-  const port = portOf(agent, faults);
+  const { port, isPortChosen } = portOf(agent, faults);
   faults.push(...clashesOf(injector, port));
   if (injector.config.sidecar.image.trim() === "") {
     const [wanted, got] = ["the image of Sluice", "nothing"];
@@ -101,6 +102,7 @@ export function injectionSettings({ injector, agent }: InjectorConfigs): Configu
     sidecar: {
       ...containerOf(sidecar),
       port,
+      isPortChosen,
       otherPorts: otherPorts(agent),
       probes: !tls.enabled ? "HTTP" : tls.client_ca_file === "" ? "HTTPS" : "TCP",
       env,
@@ -190,15 +192,20 @@ function referenceOf(reference: string) {
   };
 }
 
-function portOf({ config, origins }: Loaded<"agent">, faults: ConfigError[]): number {
+function portOf(
+  { config, origins }: Loaded<"agent">,
+  faults: ConfigError[],
+): { readonly port: number; readonly isPortChosen: boolean } {
   const path = "server.listener.addr";
+  const isPortChosen = origins.get(path)?.source !== "default";
+  if (!isPortChosen) return { port: SIDECAR_PORT, isPortChosen };
   const { addr } = config.server.listener;
   const port = addr.startsWith("unix:") ? 0 : Number(addr.slice(addr.lastIndexOf(":") + 1));
-  if (port > 0) return port;
+  if (port > 0) return { port, isPortChosen };
   const wanted = "an address with a port above 0, because kubelets probe sidecars";
   const where = origins.get(path)?.where ?? "";
   faults.push({ process: "agent", path, where, wanted, got: JSON.stringify(addr) });
-  return 0;
+  return { port: 0, isPortChosen };
 }
 
 /** The ports of Envoy that are the agent's: both listen in every pod that gets them. */

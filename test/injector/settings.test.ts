@@ -52,7 +52,8 @@ test("every key about containers has its place", (t) => {
       imagePullPolicy: "Never",
       runAsUser: 0,
       resources: { cpuLimit: "2", cpuRequest: "1", memoryLimit: "2Gi", memoryRequest: "1Gi" },
-      port: 8080,
+      port: 14_280,
+      isPortChosen: false,
       otherPorts: [],
       probes: "HTTP",
       env: [{ name: "SVC_AGENT_COUNTERS_REDIS_PASSWORD", valueFrom }],
@@ -156,12 +157,23 @@ test("Envoy and the agent do not get one port", (t) => {
   const refuses = (env: Readonly<Record<string, string>>, words: RegExp) =>
     assert.throws(() => injectionOf(t, env), words);
   const agents = "wanted another port than that of the agent's server.listener.addr, got";
-  const own = { SVC_INJECTOR_ENVOY_PORT: "8080" };
-  refuses(own, new RegExp(`envoy\\.port \\(SVC_INJECTOR_ENVOY_PORT\\): ${agents} 8080`));
+  const own = { SVC_INJECTOR_ENVOY_PORT: "14280" };
+  refuses(own, new RegExp(`envoy\\.port \\(SVC_INJECTOR_ENVOY_PORT\\): ${agents} 14280`));
   refuses({ SVC_AGENT_SERVER_LISTENER_ADDR: ":9901" }, /envoy\.admin_port: wanted .* got 9901/);
   refuses({ SVC_INJECTOR_ENVOY_PORT: "9901" }, /wanted another port than envoy\.port, got 9901/);
   const moved = { ...own, SVC_AGENT_SERVER_LISTENER_ADDR: ":8081" };
-  assert.equal(injectionOf(t, moved).envoy.port, 8080);
+  assert.equal(injectionOf(t, moved).envoy.port, 14_280);
+});
+
+test("the address that the image sets for standalone is not that of sidecars", (t) => {
+  const folder = folderOf(t);
+  const env = { SVC_INJECTOR_SIDECAR_IMAGE: "sluice:1", SVC_AGENT_SERVER_LISTENER_ADDR: ":8080" };
+  const { sidecars } = loadInjector({ env, configPath: folder, dotenvDir: folder });
+  const port = (entries: Readonly<Record<string, string>>) =>
+    sidecars(entries).injection.sidecar.port;
+  assert.equal(port({}), 14_280);
+  assert.equal(port({ SVC_AGENT_SERVER_LISTENER_ADDR: ":9090" }), 9_090);
+  assert.equal(port({ SVC_AGENT_SERVER_LISTENER_ADDR: ":8080" }), 8_080);
 });
 
 test("rules between keys hold with the secrets that sidecars refer to", (t) => {

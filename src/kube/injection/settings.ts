@@ -5,6 +5,12 @@ import type { ContainerPort, EnvVar, Texts } from "./pod.ts";
 /** Where sidecars mount the Secret with certificates. */
 export const CERTIFICATES_PATH = "/etc/sluice/certificates";
 
+/**
+ * Port of the agent in pods, unless one is configured: outside of the ranges that systems give to connections (32768 and above)
+ * and Kubernetes to Services, and no default of a known program.
+ */
+export const SIDECAR_PORT = 14_280;
+
 /** Quantities of a container's resources; "" where there is none. */
 export interface Resources {
   readonly cpuRequest: string;
@@ -25,6 +31,8 @@ export interface ContainerSettings {
 export interface SidecarSettings extends ContainerSettings {
   /** Port of the agent. */
   readonly port: number;
+  /** Whether somebody configured the port. The default gives way where only the injected Envoy needs to know it. */
+  readonly isPortChosen: boolean;
   /** Ports of the agent beside it that others may connect to. */
   readonly otherPorts: readonly (ContainerPort & { readonly name: string })[];
   /**

@@ -100,7 +100,7 @@ test("values of Aperture's charts choose the mode, or are refused by name", asyn
       /installationMode: KUBERNETES_SIDECAR contradicts/,
     ],
     [
-      { sidecars: { envoy: { port: 8080 } } },
+      { sidecars: { envoy: { port: 14_280 } } },
       /sidecars\.envoy\.port: wanted another port than those of the agent/,
     ],
     [

@@ -37,6 +37,7 @@ export const SETTINGS: InjectionSettings = {
     runAsUser: 65532,
     resources: RESOURCES,
     port: 8080,
+    isPortChosen: true,
     otherPorts: [],
     probes: "HTTP",
     env: [{ name: "SVC_AGENT_ETCD_ENDPOINTS", value: "[http://etcd.sluice.svc:2379]" }],

@@ -151,6 +151,69 @@ test("a port that the application listens on refuses the pod, until the agent is
   assert.equal(injectInto(podWith({ spec: udp })).outcome, "injected");
 });
 
+test("a port that a probe of the application asks is the application's, though it does not declare it", () => {
+  const asked = (probe: JsonObject) =>
+    injectInto(podWith({ spec: { containers: [application({ livenessProbe: probe })] } }));
+  for (const probe of [
+    { httpGet: { path: "/", port: 8080 } },
+    { tcpSocket: { port: 8080 } },
+    { grpc: { port: 8080 } },
+  ])
+    assert.match(
+      messageOf(asked(probe)),
+      /^port 8080: the agent and container application, which a probe asks there, .*sluice\/port/,
+    );
+  assert.equal(asked({ httpGet: { path: "/", port: "http" } }).outcome, "injected");
+});
+
+test("a variable PORT that names the agent's port is a warning", () => {
+  const warnings = (name: string, value: string) => {
+    const containers = [application({ env: [{ name, value }] })];
+    return injected(podWith({ spec: { containers } })).warnings;
+  };
+  for (const name of ["PORT", "SERVER_PORT"])
+    assert.match(
+      warnings(name, "8080")[0] ?? "",
+      new RegExp(`^variable ${name} of container application is 8080, the agent's port`),
+    );
+  assert.deepEqual(warnings("PORT", "8081"), []);
+  assert.deepEqual(warnings("SUPPORT", "8080"), []);
+});
+
+test("the default port gives way to all that the pod mentions, where only Envoy asks the agent", () => {
+  const settings: InjectionSettings = {
+    ...SETTINGS,
+    sidecar: { ...SETTINGS.sidecar, port: 14_280, isPortChosen: false },
+  };
+  const annotations = { "sluice/envoy-inject": "true" };
+  const placed = (container: JsonObject, changed: Partial<typeof annotations> = annotations) => {
+    const spec = { containers: [application(container)] };
+    const { whole } = injected(podWith({ annotations: changed, spec }), { settings });
+    const agent = containerOf(whole, "sluice-agent");
+    const port = listAt(agent["ports"])[0]?.["containerPort"];
+    if (changed === annotations) {
+      const envoy = JSON.stringify(containerOf(whole, "sluice-envoy")["args"]);
+      assert.ok(envoy.includes(`port_value\\":${port}`), "Envoy asks it there");
+      // Another webhook may have the pod reviewed again.
+      assert.equal(injectInto(whole, { settings }).outcome, "unchanged");
+    }
+    return port;
+  };
+  const declared = { containerPort: 9_000 };
+  assert.equal(placed({}), 14_280);
+  for (const container of [
+    { ports: [declared, { containerPort: 14_280 }] },
+    { readinessProbe: { tcpSocket: { port: 14_280 } } },
+    { env: [{ name: "PORT", value: "14280" }] },
+    { env: [{ name: "LISTEN", value: "0.0.0.0:14280" }] },
+    { args: ["--port=14280"] },
+  ])
+    assert.equal(placed(container), 14_281, JSON.stringify(container));
+  assert.equal(placed({ args: ["14280", "-p14281"] }), 14_282);
+  // Others would look for the agent where it is documented to be.
+  assert.equal(placed({ env: [{ name: "SLUICE", value: "localhost:14280" }] }, {}), 14_280);
+});
+
 test("an init container that ends first may use the agent's port; one that goes on may not", () => {
   const init = (fields: JsonObject) => ({
     initContainers: [{ name: "first", image: "i", ports: [{ containerPort: 8080 }], ...fields }],

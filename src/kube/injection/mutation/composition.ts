@@ -1,19 +1,21 @@
 // Puts the containers of injection together with those of one pod, and says what would not work.
 
-import { type Container, isObject, type Json, type JsonObject, listAt, type Pod } from "../pod.ts";
+import {
+  type Container,
+  isObject,
+  type Json,
+  type JsonObject,
+  listAt,
+  type Pod,
+  text,
+} from "../pod.ts";
 import type { ClusterAbilities, InjectionSettings, Resources } from "../settings.ts";
 import type { Wishes } from "./annotations.ts";
 import { amountOf } from "./annotations.ts";
 import { ENVOY_NAME, envoyContainer } from "./envoy.ts";
 import { mergeContainer, mergePullSecrets, mergeVolumes } from "./merge.ts";
-import {
-  AGENT_NAME,
-  AGENT_NAMES,
-  agentContainer,
-  volumesOf,
-  type Wait,
-  waiting,
-} from "./sidecar.ts";
+import { everyContainer, isOurs, numbersIn, portsOf, probedPorts } from "./ports.ts";
+import { AGENT_NAMES, agentContainer, volumesOf, type Wait, waiting } from "./sidecar.ts";
 
 /** Containers of meshes, which stand before the application themselves. */
 const MESH_PROXIES: readonly string[] = ["istio-proxy", "linkerd-proxy", "consul-dataplane"];
@@ -24,6 +26,10 @@ const MARGIN_SECONDS = 3;
 /** Without an order of their ends, Envoy goes on for so long after clients have gone, and the agent a bit longer. */
 const ENVOY_OUTLIVES_SECONDS = 5;
 const AGENT_OUTLIVES_SECONDS = 2;
+
+/** Ports that are tried in turn, from the default on. */
+const PORTS_TRIED = 100;
+const MOVES = "; the annotation sluice/port moves the agent";
 
 export interface CompositionInput {
   readonly pod: Pod;
@@ -43,14 +49,14 @@ export class Composition {
   #main: readonly Container[];
 
   constructor(input: CompositionInput, wishes: Wishes) {
-    const { pod, settings } = input;
+    const { pod } = input;
     this.#input = input;
     this.#wishes = wishes;
     this.#warnings.push(...wishes.warnings);
     this.#init = pod.initContainers;
     this.#main = pod.containers;
-    this.#agentPort = wishes.port ?? settings.sidecar.port;
     this.#applicationPort = this.#findApplicationPort();
+    this.#agentPort = wishes.port ?? this.#findAgentPort();
     this.#findClashes();
     this.#place(AGENT_NAMES, 0, (isNative) => this.#agent(isNative));
     this.#addEnvoy();
@@ -189,6 +195,15 @@ export class Composition {
     return undefined;
   }
 
+  /** Where only the injected Envoy asks the agent, the default port gives way to whatever the pod may use it for. */
+  #findAgentPort(): number {
+    const { port, isPortChosen } = this.#input.settings.sidecar;
+    if (isPortChosen || this.#applicationPort === undefined) return port;
+    const mentioned = numbersIn(this.#input.pod);
+    const free = Array.from({ length: PORTS_TRIED }, (_, at) => port + at);
+    return free.find((each) => !mentioned.has(each)) ?? port;
+  }
+
   /** Ports over TCP that the containers of the application declare. */
   #applicationPorts(): readonly { readonly name: string; readonly port: number }[] {
     return this.#input.pod.containers
@@ -215,15 +230,36 @@ export class Composition {
     }
     for (const container of everyContainer(pod)) {
       if (isOurs(container)) continue;
-      for (const { name, port } of portsOf(container)) {
+      const declared = portsOf(container);
+      for (const { name, port } of declared) {
         const who = wanted.get(port);
         if (who === undefined) continue;
-        const hint = port === this.#agentPort ? "; the annotation sluice/port moves the agent" : "";
+        const hint = port === this.#agentPort ? MOVES : "";
         this.#faults.push(
           `port ${port}: ${who} and container ${name} cannot both listen on it${hint}`,
         );
       }
+      if (!declared.some(({ port }) => port === this.#agentPort)) this.#findUndeclared(container);
     }
+  }
+
+  /** A container that listens on the agent's port without declaring it: its probes say so, and a variable may. */
+  #findUndeclared(container: Container): void {
+    const port = this.#agentPort;
+    const { name } = container;
+    if (probedPorts(container).includes(port)) {
+      this.#faults.push(
+        `port ${port}: the agent and container ${name}, which a probe asks there, cannot both listen on it${MOVES}`,
+      );
+      return;
+    }
+    const variable = listAt(container["env"]).find(
+      (each) => /^([A-Z0-9_]*_)?PORT$/.test(text(each["name"])) && each["value"] === `${port}`,
+    );
+    if (variable === undefined) return;
+    this.#warnings.push(
+      `variable ${text(variable["name"])} of container ${name} is ${port}, the agent's port: where the container listens there, it cannot start${MOVES}`,
+    );
   }
 
   #checkEnd(): void {
@@ -252,26 +288,6 @@ export class Composition {
 
 function native(container: Container, isNative: boolean): Container {
   return isNative ? { ...container, restartPolicy: "Always" } : container;
-}
-
-function isOurs({ name }: Container): boolean {
-  return AGENT_NAMES.includes(name) || name === AGENT_NAME || name === ENVOY_NAME;
-}
-
-/** Init containers that go on, and the others. Init containers that end first share no port with anything. */
-function everyContainer({ initContainers, containers }: Pod): readonly Container[] {
-  const goOn = initContainers.filter((container) => container["restartPolicy"] === "Always");
-  return [...goOn, ...containers];
-}
-
-function portsOf(
-  container: Container,
-): readonly { readonly name: string; readonly port: number }[] {
-  return listAt(container["ports"]).flatMap(({ containerPort, protocol = "TCP" }) =>
-    typeof containerPort === "number" && protocol === "TCP"
-      ? [{ name: container.name, port: containerPort }]
-      : [],
-  );
 }
 
 function withSleep(container: Container, seconds: number): Container {
