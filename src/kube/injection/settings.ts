@@ -10,6 +10,9 @@ export const CERTIFICATES_PATH = "/etc/sluice/certificates";
  * and Kubernetes to Services, and no default of a known program.
  */
 export const SIDECAR_PORT = 14_280;
+/** Ports of its metrics and of its health, unless they are configured. Kubelets ask for health where only Envoy asks the rest. */
+export const SIDECAR_METRICS_PORT = 14_380;
+export const SIDECAR_HEALTH_PORT = 14_480;
 
 /** Quantities of a container's resources; "" where there is none. */
 export interface Resources {

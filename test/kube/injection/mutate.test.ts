@@ -46,7 +46,10 @@ test("a pod gets a native sidecar before its own init containers", () => {
     requests: { cpu: "100m", memory: "128Mi" },
     limits: { memory: "512Mi" },
   });
-  assert.deepEqual(agent["ports"], [{ name: "sluice", containerPort: 8080, protocol: "TCP" }]);
+  assert.deepEqual(agent["ports"], [
+    { name: "sluice", containerPort: 8080, protocol: "TCP" },
+    { name: "sluice-metrics", containerPort: 14_380, protocol: "TCP" },
+  ]);
   assert.deepEqual(warnings, []);
 });
 
@@ -180,6 +183,51 @@ test("a variable PORT that names the agent's port is a warning", () => {
   assert.deepEqual(warnings("SUPPORT", "8080"), []);
 });
 
+test("where only Envoy asks the agent, it listens on loopback, and kubelets ask another port", () => {
+  const withEnvoy = { "sluice/envoy-inject": "true" };
+  const agentOf = (sidecar: Partial<InjectionSettings["sidecar"]>, annotations: object) => {
+    const settings = {
+      ...SETTINGS,
+      sidecar: { ...SETTINGS.sidecar, port: 14_280, isPortChosen: false, ...sidecar },
+    };
+    const { whole } = injected(podWith({ annotations: { ...annotations } }), { settings });
+    const agent = containerOf(whole, "sluice-agent");
+    const variables = Object.entries(envOf(agent)).filter(([, value]) => typeof value === "string");
+    const { config } = loadConfig("agent", {
+      env: Object.fromEntries(variables) as Record<string, string>,
+      dotenvDir: "/nowhere",
+    });
+    const probes = ["startupProbe", "readinessProbe", "livenessProbe"].map(
+      (probe) => object(object(agent[probe])["httpGet"])["port"],
+    );
+    const { listener } = config.server;
+    return { addr: listener.addr, ports: config.otel.ports, probes: [...new Set(probes)] };
+  };
+  // Profiles and debug pages are on loopback, where they would be in the application's way.
+  const closed = { pprof_port: 0, zpages_port: 0 };
+  assert.deepEqual(agentOf({}, withEnvoy), {
+    addr: "127.0.0.1:14280",
+    ports: { debug_port: 14_380, health_check_port: 14_480, host: "0.0.0.0", ...closed },
+    probes: [14_480],
+  });
+  const open = { debug_port: 14_380, health_check_port: 0, host: "", ...closed };
+  assert.deepEqual(agentOf({}, {}), { addr: ":14280", ports: open, probes: [14_280] });
+  // Whoever configures a port may have others ask there.
+  const chosen = agentOf({ port: 9_090, isPortChosen: true }, withEnvoy);
+  assert.deepEqual(chosen, { addr: ":9090", ports: open, probes: [9_090] });
+  const env = ["DEBUG_PORT", "HEALTH_CHECK_PORT", "PPROF_PORT", "ZPAGES_PORT"].map((key, at) => ({
+    name: `SVC_AGENT_OTEL_PORTS_${key}`,
+    value: `${9_101 + at}`,
+  }));
+  const configured = { debug_port: 9_101, health_check_port: 9_102, host: "" };
+  const others = { pprof_port: 9_103, zpages_port: 9_104 };
+  assert.deepEqual(agentOf({ env }, withEnvoy), {
+    addr: ":14280",
+    ports: { ...configured, ...others },
+    probes: [14_280],
+  });
+});
+
 test("the default port gives way to all that the pod mentions, where only Envoy asks the agent", () => {
   const settings: InjectionSettings = {
     ...SETTINGS,
@@ -296,7 +344,7 @@ test("a container that is named like the agent is merged, and its own fields win
     assert.equal(object(agent["securityContext"])["runAsNonRoot"], true);
     assert.equal(envOf(agent)["POD_IP"], "1.2.3.4");
     assert.equal(envOf(agent)["SVC_AGENT_LOG_LEVEL"], "debug");
-    assert.equal(listAt(agent["ports"]).length, 1);
+    assert.deepEqual(namesOf(agent["ports"]), ["sluice", "sluice-metrics"]);
     // Among the application's containers nothing orders their ends.
     assert.deepEqual(agent["lifecycle"], { preStop: { sleep: { seconds: 12 } } });
     assert.equal(agent["restartPolicy"], undefined);

@@ -9,13 +9,27 @@ import {
   type Pod,
   text,
 } from "../pod.ts";
-import type { ClusterAbilities, InjectionSettings, Resources } from "../settings.ts";
+import {
+  type ClusterAbilities,
+  type InjectionSettings,
+  type Resources,
+  SIDECAR_HEALTH_PORT,
+  SIDECAR_METRICS_PORT,
+} from "../settings.ts";
 import type { Wishes } from "./annotations.ts";
 import { amountOf } from "./annotations.ts";
 import { ENVOY_NAME, envoyContainer } from "./envoy.ts";
 import { mergeContainer, mergePullSecrets, mergeVolumes } from "./merge.ts";
 import { everyContainer, isOurs, numbersIn, portsOf, probedPorts } from "./ports.ts";
-import { AGENT_NAMES, agentContainer, volumesOf, type Wait, waiting } from "./sidecar.ts";
+import {
+  AGENT_NAMES,
+  type AgentPorts,
+  agentContainer,
+  TELEMETRY_PORTS,
+  volumesOf,
+  type Wait,
+  waiting,
+} from "./sidecar.ts";
 
 /** Containers of meshes, which stand before the application themselves. */
 const MESH_PROXIES: readonly string[] = ["istio-proxy", "linkerd-proxy", "consul-dataplane"];
@@ -42,7 +56,7 @@ export class Composition {
   readonly #wishes: Wishes;
   readonly #faults: string[] = [];
   readonly #warnings: string[] = [];
-  readonly #agentPort: number;
+  readonly #ports: AgentPorts;
   /** The port of the application that Envoy stands before; undefined without an Envoy. */
   readonly #applicationPort: number | undefined;
   #init: readonly Container[];
@@ -56,7 +70,7 @@ export class Composition {
     this.#init = pod.initContainers;
     this.#main = pod.containers;
     this.#applicationPort = this.#findApplicationPort();
-    this.#agentPort = wishes.port ?? this.#findAgentPort();
+    this.#ports = this.#findPorts();
     this.#findClashes();
     this.#place(AGENT_NAMES, 0, (isNative) => this.#agent(isNative));
     this.#addEnvoy();
@@ -95,7 +109,8 @@ export class Composition {
     const { settings } = this.#input;
     return agentContainer({
       settings: settings.sidecar,
-      port: this.#agentPort,
+      ports: this.#ports,
+      ipFamily: settings.ipFamily,
       agentGroup: this.#wishes.agentGroup,
       resources: combined(settings.sidecar.resources, this.#wishes.resources),
       wait: isNative ? undefined : this.#wait(this.#envoySeconds + AGENT_OUTLIVES_SECONDS),
@@ -109,7 +124,7 @@ export class Composition {
     const ports = {
       envoy: settings.envoy.port,
       admin: settings.envoy.adminPort,
-      agent: this.#agentPort,
+      agent: this.#ports.main,
       application,
     };
     const resources = combined(settings.envoy.resources, this.#wishes.envoyResources);
@@ -195,13 +210,26 @@ export class Composition {
     return undefined;
   }
 
-  /** Where only the injected Envoy asks the agent, the default port gives way to whatever the pod may use it for. */
-  #findAgentPort(): number {
-    const { port, isPortChosen } = this.#input.settings.sidecar;
-    if (isPortChosen || this.#applicationPort === undefined) return port;
-    const mentioned = numbersIn(this.#input.pod);
-    const free = Array.from({ length: PORTS_TRIED }, (_, at) => port + at);
-    return free.find((each) => !mentioned.has(each)) ?? port;
+  /**
+   * Where only the injected Envoy asks the agent, it listens on loopback, and its default port gives way to whatever the pod may
+   * use it for. Kubelets, which do not come over loopback, then ask another port.
+   */
+  #findPorts(): AgentPorts {
+    const { pod, settings } = this.#input;
+    const { port, isPortChosen, env } = settings.sidecar;
+    const mentioned = numbersIn(pod);
+    const free = (from: number) =>
+      Array.from({ length: PORTS_TRIED }, (_, at) => from + at).find(
+        (each) => !mentioned.has(each),
+      ) ?? from;
+    const isConfigured = (variable: string) => env.some(({ name }) => name === variable);
+    const isPrivate = !isPortChosen && this.#applicationPort !== undefined;
+    const hasHealth = isPrivate && !isConfigured(TELEMETRY_PORTS.health);
+    return {
+      main: this.#wishes.port ?? (isPrivate ? free(port) : port),
+      metrics: isConfigured(TELEMETRY_PORTS.metrics) ? undefined : free(SIDECAR_METRICS_PORT),
+      health: hasHealth ? free(SIDECAR_HEALTH_PORT) : undefined,
+    };
   }
 
   /** Ports over TCP that the containers of the application declare. */
@@ -215,7 +243,7 @@ export class Composition {
   #findClashes(): void {
     const { pod, settings } = this.#input;
     const { sidecar, envoy } = settings;
-    const wanted = new Map<number, string>([[this.#agentPort, "the agent"]]);
+    const wanted = new Map<number, string>([[this.#ports.main, "the agent"]]);
     const add = (port: number, who: string) => {
       const other = wanted.get(port);
       if (other === undefined) wanted.set(port, who);
@@ -234,18 +262,18 @@ export class Composition {
       for (const { name, port } of declared) {
         const who = wanted.get(port);
         if (who === undefined) continue;
-        const hint = port === this.#agentPort ? MOVES : "";
+        const hint = port === this.#ports.main ? MOVES : "";
         this.#faults.push(
           `port ${port}: ${who} and container ${name} cannot both listen on it${hint}`,
         );
       }
-      if (!declared.some(({ port }) => port === this.#agentPort)) this.#findUndeclared(container);
+      if (!declared.some(({ port }) => port === this.#ports.main)) this.#findUndeclared(container);
     }
   }
 
   /** A container that listens on the agent's port without declaring it: its probes say so, and a variable may. */
   #findUndeclared(container: Container): void {
-    const port = this.#agentPort;
+    const port = this.#ports.main;
     const { name } = container;
     if (probedPorts(container).includes(port)) {
       this.#faults.push(
