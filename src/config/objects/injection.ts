@@ -1,5 +1,6 @@
 // Keys of the injector: what it puts into pods, and its webhook.
 
+import { formatDuration } from "#base/duration.ts";
 import { anyText, listenAddress, type TextFormat } from "../table/format.ts";
 import {
   bool,
@@ -154,8 +155,6 @@ export const envoyConfig = table(
       : [],
 );
 
-const HOUR_MS = 3_600_000;
-
 /** A third of each lifetime is left when a certificate is replaced, and the steps of that need time. */
 function stepsFit({
   authority_lifetime,
@@ -173,14 +172,14 @@ function stepsFit({
   const shortest = Math.min(authority_lifetime, certificate_lifetime);
   if (overlap * 9 > shortest) {
     const wanted = "at most a ninth of certificate_lifetime and of authority_lifetime";
-    violations.push({ key: "overlap", wanted, got: `${overlap / HOUR_MS}h` });
+    violations.push({ key: "overlap", wanted, got: formatDuration(overlap) });
   }
   if (certificate_lifetime > authority_lifetime) {
     const wanted = "at most authority_lifetime";
     violations.push({
       key: "certificate_lifetime",
       wanted,
-      got: `${certificate_lifetime / HOUR_MS}h`,
+      got: formatDuration(certificate_lifetime),
     });
   }
   return violations;
