@@ -48,3 +48,8 @@ export function formatSeconds(ms: number): string {
   const text = `${nanos / 1_000_000_000n}${shown === "" ? "" : `.${shown}`}s`;
   return ms < 0 && nanos !== 0n ? `-${text}` : text;
 }
+
+/** `90s`, `100ms`: text that parses to the same duration. */
+export function formatDuration(ms: number): string {
+  return ms % 1_000 === 0 ? `${ms / 1_000}s` : `${Number(ms.toFixed(6))}ms`;
+}

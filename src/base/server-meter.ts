@@ -67,6 +67,14 @@ export const REFUSED_CONNECTIONS = [
 
 export type RefusedConnection = (typeof REFUSED_CONNECTIONS)[number];
 
+/** How long a certificate is valid, in seconds. */
+export interface CertificateSeconds {
+  /** From now on; negative when it has expired. */
+  readonly left: number;
+  /** From the beginning of its validity. */
+  readonly lifetime: number;
+}
+
 /** Counts what a port does. Times are milliseconds with fractions: whole ones would put most calls at 0. */
 export interface ServerMeter {
   grpcStarted(method: MeteredMethod): void;
@@ -75,8 +83,8 @@ export interface ServerMeter {
   grpcSent(method: MeteredMethod): void;
   http2Fault(fault: Http2Fault): void;
   connectionRefused(why: RefusedConnection): void;
-  /** Names a certificate file in use, and a function that tells for how many seconds it is still valid. */
-  certificate(file: string, secondsLeft: () => number): void;
+  /** Names a certificate file in use. */
+  certificate(file: string, seconds: () => CertificateSeconds): void;
   /** `route` is the pattern of the route, "" when none matched; status 0 means that no reply was sent. */
   httpRequest(method: string, status: number, route: string, ms: number): void;
 }

@@ -1,15 +1,11 @@
 // Prints the tree in force, for people (YAML) or scripts (JSON): every key, its value and the source of the value. Secrets,
 // and credentials inside addresses, appear as `***`.
 
+import { formatDuration } from "#base/duration.ts";
 import type { Loaded } from "./load.ts";
 import type { LeafRow, Row, Table } from "./table/row.ts";
 import { withoutCredentials } from "./table/value.ts";
 import { joined, PROCESSES } from "./tree.ts";
-
-/** `90s`, `100ms`: text that parses to the same duration. */
-export function formatDuration(ms: number): string {
-  return ms % 1_000 === 0 ? `${ms / 1_000}s` : `${Number(ms.toFixed(6))}ms`;
-}
 
 /** A value in printable form: durations as text, secrets masked. */
 function shown(row: Row, value: unknown): unknown {

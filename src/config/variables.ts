@@ -1,7 +1,7 @@
 // The variables that would set what a configuration was told, for a process that configures another one.
 
+import { formatDuration } from "#base/duration.ts";
 import type { Loaded } from "./load.ts";
-import { formatDuration } from "./print.ts";
 import { nameOf } from "./read/variables.ts";
 import { secretsOf } from "./secrets.ts";
 import type { Row, Table } from "./table/row.ts";

@@ -2,6 +2,7 @@
 
 import { type ConfigError, ConfigFault } from "#config/fault.ts";
 import { type ConfigSources, type Loaded, loadConfig, type Variable } from "#config/load.ts";
+import type { Sidecars } from "#kube/injection/settings.ts";
 import {
   type ConfiguredInjection,
   injectionSettings,
@@ -14,8 +15,7 @@ type Entries = Readonly<Record<string, string>>;
 
 export interface ConfiguredSidecars {
   readonly injection: ConfiguredInjection;
-  /** Names of the Secrets that sidecars refer to. */
-  readonly secrets: readonly string[];
+  readonly secrets: Sidecars["secrets"];
 }
 
 export interface InjectorProcessConfig {
@@ -61,15 +61,16 @@ function withEntries(sources: ConfigSources, map: string, entries: Entries): Con
   );
   const referred = injector === undefined ? {} : standIns(injector);
   const variables = variablesOf({ ...referred, ...entries });
+  const env = withoutImageAddress(sources.env);
   const agent = attempt(
-    () => loadConfig("agent", { ...sources, variables, beside: "injector" }),
+    () => loadConfig("agent", { ...sources, env, variables, beside: "injector" }),
     faults,
   );
   if (injector === undefined || agent === undefined || faults.length > 0)
     throw ConfigFault.join(faults);
   return {
     injection: injectionSettings({ injector, agent }),
-    secrets: secretsOfSidecars(injector),
+    secrets: secretsOfSidecars({ injector, agent }),
   };
 }
 
@@ -82,6 +83,17 @@ function attempt<T>(load: () => T, faults: ConfigFault[]): T | undefined {
     faults.push(thrown);
     return undefined;
   }
+}
+
+/**
+ * The image sets this variable for `sluice standalone` (deploy/Dockerfile). In the injector's container it would win over the
+ * ConfigMap and be the address of sidecars, which nobody asked for.
+ */
+const IMAGE_ADDRESS = { name: "SVC_AGENT_SERVER_LISTENER_ADDR", text: ":8080" } as const;
+
+function withoutImageAddress(env: ConfigSources["env"]): ConfigSources["env"] {
+  const { [IMAGE_ADDRESS.name]: address, ...others } = env;
+  return address === IMAGE_ADDRESS.text ? others : env;
 }
 
 function isOfSidecars(name: string): boolean {

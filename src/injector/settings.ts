@@ -5,7 +5,20 @@ import { type ConfigError, ConfigFault } from "#config/fault.ts";
 import type { Loaded } from "#config/load.ts";
 import { type ConfigLeaf, leaves, PROCESSES } from "#config/tree.ts";
 import { variableOf, variablesOf } from "#config/variables.ts";
-import type { InjectionSettings, Resources } from "#kube/injection/settings.ts";
+import {
+  CERTIFICATES_PATH,
+  type InjectionSettings,
+  type Resources,
+  SIDECAR_PORT,
+  type Sidecars,
+} from "#kube/injection/settings.ts";
+
+/** Files of the Secret with certificates, wherever they stand in a text of the agent's configuration. */
+const CERTIFICATE_FILES = new RegExp(`${CERTIFICATES_PATH}/([\\w.-]+)`, "g");
+
+/** Type and entry of the Secrets from which kubelets take the credentials of a registry. */
+const PULL_TYPE = "kubernetes.io/dockerconfigjson";
+const PULL_ENTRY = ".dockerconfigjson";
 
 export interface InjectorConfigs {
   readonly injector: Loaded<"injector">;
@@ -22,11 +35,29 @@ export type ConfiguredInjection = Omit<
 type EnvVar = InjectionSettings["sidecar"]["env"][number];
 type OtherPort = InjectionSettings["sidecar"]["otherPorts"][number];
 
-/** The Secrets that sidecars refer to. */
-export function secretsOfSidecars(injector: Loaded<"injector">): readonly string[] {
+/** The Secrets that sidecars refer to, each with the entries that the agent's configuration names. */
+export function secretsOfSidecars({ injector, agent }: InjectorConfigs): Sidecars["secrets"] {
   const { certificates, secrets } = injector.config.sidecar;
-  const names = secrets.map((reference) => referenceOf(reference).secret);
-  return [...new Set([...(certificates === "" ? [] : [certificates]), ...names])];
+  const used = new Map<string, Set<string>>();
+  const use = (name: string, entry: string) =>
+    used.set(name, (used.get(name) ?? new Set()).add(entry));
+  if (certificates !== "") {
+    // A pod waits for a Secret that it mounts, even if the agent reads no file of it.
+    used.set(certificates, new Set());
+    for (const { text } of variablesOf(agent))
+      for (const [, entry = ""] of text.matchAll(CERTIFICATE_FILES)) use(certificates, entry);
+  }
+  for (const reference of secrets) {
+    const { secret, entry } = referenceOf(reference);
+    use(secret, entry);
+  }
+  const pulls = new Set(injector.config.sidecar.pull_secrets);
+  for (const name of pulls) use(name, PULL_ENTRY);
+  return [...used].map(([name, entries]) => ({
+    name,
+    ...(pulls.has(name) ? { type: PULL_TYPE } : {}),
+    entries: [...entries].sort(),
+  }));
 }
 
 /**
@@ -57,7 +88,7 @@ export function injectionSettings({ injector, agent }: InjectorConfigs): Configu
     ...environmentOf(agent, standIns(injector), faults),
     ...referencesOf(injector, faults),
   ];
-  const port = portOf(agent, faults);
+  const { port, isPortChosen } = portOf(agent, faults);
   faults.push(...clashesOf(injector, port));
   if (injector.config.sidecar.image.trim() === "") {
     const [wanted, got] = ["the image of Sluice", "nothing"];
@@ -67,9 +98,11 @@ export function injectionSettings({ injector, agent }: InjectorConfigs): Configu
   const { envoy, sidecar } = injector.config;
   const { drain, tls } = agent.config.server;
   return {
+    pullSecrets: sidecar.pull_secrets,
     sidecar: {
       ...containerOf(sidecar),
       port,
+      isPortChosen,
       otherPorts: otherPorts(agent),
       probes: !tls.enabled ? "HTTP" : tls.client_ca_file === "" ? "HTTPS" : "TCP",
       env,
@@ -159,15 +192,20 @@ function referenceOf(reference: string) {
   };
 }
 
-function portOf({ config, origins }: Loaded<"agent">, faults: ConfigError[]): number {
+function portOf(
+  { config, origins }: Loaded<"agent">,
+  faults: ConfigError[],
+): { readonly port: number; readonly isPortChosen: boolean } {
   const path = "server.listener.addr";
+  const isPortChosen = origins.get(path)?.source !== "default";
+  if (!isPortChosen) return { port: SIDECAR_PORT, isPortChosen };
   const { addr } = config.server.listener;
   const port = addr.startsWith("unix:") ? 0 : Number(addr.slice(addr.lastIndexOf(":") + 1));
-  if (port > 0) return port;
+  if (port > 0) return { port, isPortChosen };
   const wanted = "an address with a port above 0, because kubelets probe sidecars";
   const where = origins.get(path)?.where ?? "";
   faults.push({ process: "agent", path, where, wanted, got: JSON.stringify(addr) });
-  return 0;
+  return { port: 0, isPortChosen };
 }
 
 /** The ports of Envoy that are the agent's: both listen in every pod that gets them. */

@@ -11,7 +11,7 @@ import { openGuarded } from "./guarded-port.ts";
 import type { ProcessSettings, SluiceProcess } from "./process.ts";
 import { debugPages, type NamedPort } from "./zpages.ts";
 
-type PortKey = keyof ProcessSettings["otel"]["ports"];
+type PortKey = Exclude<keyof ProcessSettings["otel"]["ports"], "host">;
 
 interface TelemetryPort {
   readonly key: PortKey;
@@ -81,7 +81,7 @@ async function openTelemetryPort(
     return undefined;
   }
   // Metrics and health are for collectors and probes on other machines; what shows the inside is for this one.
-  const host = administration ? "127.0.0.1" : mainHost(settings);
+  const host = administration ? "127.0.0.1" : settings.otel.ports.host || mainHost(settings);
   try {
     return await openGuarded(process, {
       name,

@@ -178,6 +178,7 @@ const BUCKETS = [10, 25, 100, 250, 1_000];
 const PORTS = {
   debug_port: 8_888,
   health_check_port: 13_133,
+  host: "",
   pprof_port: 1_777,
   zpages_port: 55_679,
 };

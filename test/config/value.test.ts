@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { parseDuration } from "#base/duration.ts";
+import { formatDuration, parseDuration } from "#base/duration.ts";
 import { distance, nearest } from "#base/text/spelling.ts";
-import { formatDuration } from "#config/print.ts";
 import * as formats from "#config/table/format.ts";
 import { bool, duration, headers, string } from "#config/table/row.ts";
 import { gotOf, LONGEST_MS, validateText, validateValue } from "#config/table/value.ts";

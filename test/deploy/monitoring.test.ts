@@ -115,6 +115,58 @@ test("one shed check raises no alert, and an agent that goes on shedding does", 
   execFileSync("promtool", ["test", "rules", join(folder, "shed.yaml")], { stdio: "pipe" });
 });
 
+test("a certificate raises an alert when it ought to be renewed, however long it lives", (t) => {
+  prometheus();
+  const DAY = 86_400;
+  const certificate = (left: number, lifetime: number | undefined) => [
+    { name: "certificate_expiry_seconds", value: left },
+    ...(lifetime === undefined ? [] : [{ name: "certificate_lifetime_seconds", value: lifetime }]),
+  ];
+  const cases = [
+    // The injector's own: from when it is made until it is replaced.
+    { series: certificate(7 * DAY, 7 * DAY), fires: false },
+    { series: certificate((7 * DAY) / 3, 7 * DAY), fires: false },
+    { series: certificate(0.6 * DAY, 7 * DAY), fires: true },
+    { series: certificate(30 * DAY, 365 * DAY), fires: false },
+    { series: certificate(6 * DAY, 365 * DAY), fires: true },
+    // A process of an older version does not say how long its certificate lives.
+    { series: certificate(6 * DAY, undefined), fires: true },
+  ];
+  const sides = [
+    { chart: "sluice-agent", alertname: "SluiceAgentCertificateExpires", leads: false },
+    { chart: "sluice-controller", alertname: "SluiceControllerCertificateExpires", leads: true },
+  ] as const;
+  for (const { chart, alertname, leads } of sides) {
+    const text = '{file="tls.crt",instance="a"}';
+    const [rule] = alertsOf(chart).filter(({ alert }) => alert === alertname);
+    assert.ok(rule);
+    const tests = cases.flatMap(({ series, fires }) =>
+      [true, false].map((isController) => ({
+        interval: "15m",
+        input_series: [
+          ...series.map(({ name, value }) => ({
+            series: `${name}${text}`,
+            values: `${value}x20`,
+          })),
+          ...(isController ? [{ series: 'sluice_leader{instance="a"}', values: "1x20" }] : []),
+        ],
+        promql_expr_test: [
+          {
+            expr: `count(${rule.expr}) or vector(0)`,
+            eval_time: "2h",
+            exp_samples: [{ value: fires && isController === leads ? 1 : 0 }],
+          },
+        ],
+      })),
+    );
+    assert.equal(tests.length, 2 * cases.length);
+    const folder = folderOf(t, {
+      "rules.json": JSON.stringify({ rule_files: [], evaluation_interval: "15m", tests }),
+    });
+    execFileSync("promtool", ["test", "rules", join(folder, "rules.json")], { stdio: "pipe" });
+  }
+});
+
 test("each alert has a runbook page, and each page an alert", () => {
   const names = CHARTS.flatMap((chart) =>
     alertsOf(chart).map(({ alert, annotations }) => {

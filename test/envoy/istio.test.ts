@@ -13,7 +13,7 @@ import { BOUNDED, limited, six } from "./recipe.ts";
 const RECIPE = join(import.meta.dirname, "../../deploy/recipes/istio/sidecar.yaml");
 
 /** The agent of the pod, as the recipe names it. */
-const AGENT = "127.0.0.1:8080";
+const AGENT = "127.0.0.1:14280";
 
 interface Patch {
   readonly applyTo: string;

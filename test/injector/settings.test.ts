@@ -23,6 +23,7 @@ test("every key about containers has its place", (t) => {
     SIDECAR_CERTIFICATES: "ca",
     SIDECAR_IMAGE: "r/sluice:2",
     SIDECAR_IMAGE_PULL_POLICY: "Never",
+    SIDECAR_PULL_SECRETS: "[registry]",
     SIDECAR_RUN_AS_USER: "0",
     SIDECAR_RESOURCES_CPU_LIMIT: "2",
     SIDECAR_RESOURCES_CPU_REQUEST: "1",
@@ -45,12 +46,14 @@ test("every key about containers has its place", (t) => {
   }).map(([key, value]) => [`SVC_INJECTOR_${key}`, value] as const);
   const valueFrom = { secretKeyRef: { name: "redis", key: "password" } };
   assert.deepEqual(injectionOf(t, Object.fromEntries(env)), {
+    pullSecrets: ["registry"],
     sidecar: {
       image: "r/sluice:2",
       imagePullPolicy: "Never",
       runAsUser: 0,
       resources: { cpuLimit: "2", cpuRequest: "1", memoryLimit: "2Gi", memoryRequest: "1Gi" },
-      port: 8080,
+      port: 14_280,
+      isPortChosen: false,
       otherPorts: [],
       probes: "HTTP",
       env: [{ name: "SVC_AGENT_COUNTERS_REDIS_PASSWORD", valueFrom }],
@@ -69,6 +72,39 @@ test("every key about containers has its place", (t) => {
       clientBaggage: "believe",
       applicationSleepSeconds: 7,
     },
+  });
+});
+
+test("of Secrets, sidecars use the entries that their configuration names", (t) => {
+  const folder = folderOf(t);
+  const env = {
+    SVC_INJECTOR_SIDECAR_IMAGE: "sluice:1",
+    SVC_INJECTOR_SIDECAR_CERTIFICATES: "tls",
+    SVC_INJECTOR_SIDECAR_SECRETS:
+      "[etcd.password=users/agent, counters.redis.password=tls/redis, cloudext.api_key=keys/a]",
+    SVC_AGENT_ETCD_USERNAME: "agent",
+    SVC_AGENT_ETCD_TLS_CA_FILE: "/etc/sluice/certificates/ca.crt",
+    SVC_AGENT_PROMETHEUS_HTTP_CLIENT_TLS_CA_FILE: "/etc/sluice/certificates/ca.crt",
+    SVC_AGENT_COUNTERS_REDIS_URL: "rediss://redis:6379",
+    SVC_AGENT_COUNTERS_REDIS_TLS_CA_FILE: "/etc/ssl/other.crt",
+  };
+  const secrets = (more: object = {}) =>
+    loadInjector({ env: { ...env, ...more }, configPath: folder, dotenvDir: folder }).sidecars({})
+      .secrets;
+  assert.deepEqual(secrets(), [
+    { name: "tls", entries: ["ca.crt", "redis"] },
+    { name: "users", entries: ["agent"] },
+    { name: "keys", entries: ["a"] },
+  ]);
+  const pair = {
+    SVC_AGENT_ETCD_TLS_CERT_FILE: "/etc/sluice/certificates/tls.crt",
+    SVC_AGENT_ETCD_TLS_KEY_FILE: "/etc/sluice/certificates/tls.key",
+  };
+  assert.deepEqual(secrets(pair)[0]?.entries, ["ca.crt", "redis", "tls.crt", "tls.key"]);
+  assert.deepEqual(secrets({ SVC_INJECTOR_SIDECAR_PULL_SECRETS: "[registry]" }).at(-1), {
+    name: "registry",
+    type: "kubernetes.io/dockerconfigjson",
+    entries: [".dockerconfigjson"],
   });
 });
 
@@ -121,12 +157,23 @@ test("Envoy and the agent do not get one port", (t) => {
   const refuses = (env: Readonly<Record<string, string>>, words: RegExp) =>
     assert.throws(() => injectionOf(t, env), words);
   const agents = "wanted another port than that of the agent's server.listener.addr, got";
-  const own = { SVC_INJECTOR_ENVOY_PORT: "8080" };
-  refuses(own, new RegExp(`envoy\\.port \\(SVC_INJECTOR_ENVOY_PORT\\): ${agents} 8080`));
+  const own = { SVC_INJECTOR_ENVOY_PORT: "14280" };
+  refuses(own, new RegExp(`envoy\\.port \\(SVC_INJECTOR_ENVOY_PORT\\): ${agents} 14280`));
   refuses({ SVC_AGENT_SERVER_LISTENER_ADDR: ":9901" }, /envoy\.admin_port: wanted .* got 9901/);
   refuses({ SVC_INJECTOR_ENVOY_PORT: "9901" }, /wanted another port than envoy\.port, got 9901/);
   const moved = { ...own, SVC_AGENT_SERVER_LISTENER_ADDR: ":8081" };
-  assert.equal(injectionOf(t, moved).envoy.port, 8080);
+  assert.equal(injectionOf(t, moved).envoy.port, 14_280);
+});
+
+test("the address that the image sets for standalone is not that of sidecars", (t) => {
+  const folder = folderOf(t);
+  const env = { SVC_INJECTOR_SIDECAR_IMAGE: "sluice:1", SVC_AGENT_SERVER_LISTENER_ADDR: ":8080" };
+  const { sidecars } = loadInjector({ env, configPath: folder, dotenvDir: folder });
+  const port = (entries: Readonly<Record<string, string>>) =>
+    sidecars(entries).injection.sidecar.port;
+  assert.equal(port({}), 14_280);
+  assert.equal(port({ SVC_AGENT_SERVER_LISTENER_ADDR: ":9090" }), 9_090);
+  assert.equal(port({ SVC_AGENT_SERVER_LISTENER_ADDR: ":8080" }), 8_080);
 });
 
 test("rules between keys hold with the secrets that sidecars refer to", (t) => {

@@ -151,6 +151,24 @@ test("profiles and debug pages are administration on their ports too: token, pag
   }
 });
 
+test("metrics and health listen where host says, apart from the main port and from administration", async (t) => {
+  const [metrics, health, pages] = [await freePort(), await freePort(), await freePort()];
+  const { ports } = await processOn(t, "agent", {
+    env: {
+      OTEL_PORTS_HOST: "0.0.0.0",
+      OTEL_PORTS_DEBUG_PORT: String(metrics),
+      OTEL_PORTS_HEALTH_CHECK_PORT: String(health),
+      OTEL_PORTS_ZPAGES_PORT: String(pages),
+    },
+  });
+  assert.match(ports.main.address, /^127\.0\.0\.1:/);
+  assert.deepEqual(Object.fromEntries(ports.telemetry), {
+    debug_port: `0.0.0.0:${metrics}`,
+    health_check_port: `0.0.0.0:${health}`,
+    zpages_port: `127.0.0.1:${pages}`,
+  });
+});
+
 function getWith(address: string, path: string, headers: Record<string, string>): Promise<number> {
   const [host, port] = address.split(":");
   return new Promise((resolve, reject) => {

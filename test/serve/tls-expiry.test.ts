@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { copyFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
+import type { CertificateSeconds } from "#base/server-meter.ts";
 import { ExpiryReminder, expiryOf } from "#serve/tls/expiry.ts";
 import { openTlsTerminator } from "#serve/tls/terminator.ts";
 import { fakeClock } from "../kit/clock.ts";
@@ -16,8 +17,8 @@ const DAY = 86_400_000;
 const LOOK_EVERY_MS = 30_000;
 
 /** TLS with this certificate, on a clock that starts some days from now. */
-async function terminator(t: TestContext, { certFile, keyFile }: Certificate, days = 0) {
-  const clock = fakeClock(1_000_000, Date.now() + days * DAY);
+async function terminator(t: TestContext, { certFile, keyFile }: Certificate, passed = 0) {
+  const clock = fakeClock(1_000_000, Date.now() + passed * DAY);
   const log = memoryLog();
   const { meter, certificates } = memoryMeter();
   const opened = openTlsTerminator({
@@ -32,8 +33,9 @@ async function terminator(t: TestContext, { certFile, keyFile }: Certificate, da
   });
   t.after(() => opened.close());
   const logged = (text: RegExp) => log.lines.filter(({ message }) => text.test(message));
-  const daysLeft = () => Math.round((certificates.get(certFile)?.() ?? Number.NaN) / 86_400);
-  return { clock, logged, daysLeft };
+  const days = (what: keyof CertificateSeconds) => () =>
+    Math.round((certificates.get(certFile)?.()[what] ?? Number.NaN) / 86_400);
+  return { clock, logged, daysLeft: days("left"), lifetimeDays: days("lifetime") };
 }
 
 test("a certificate that has expired is refused at the start, with the date", async (t) => {
@@ -51,8 +53,9 @@ test("a certificate that has expired is refused at the start, with the date", as
 test("an expired certificate never replaces a good one, and the metric stays that of the good one", async (t) => {
   const ca = authority(temporaryFolder(t), "ca");
   const server = ca.issue("server", 30);
-  const { clock, logged, daysLeft } = await terminator(t, server, 5);
+  const { clock, logged, daysLeft, lifetimeDays } = await terminator(t, server, 5);
   assert.equal(daysLeft(), 25);
+  assert.equal(lifetimeDays(), 30);
   const old = ca.issue("old", 3);
   copyFileSync(old.certFile, server.certFile);
   copyFileSync(old.keyFile, server.keyFile);
@@ -65,11 +68,12 @@ test("an expired certificate never replaces a good one, and the metric stays tha
   clock.advance(30_000);
   await until("reload", () => logged(/reloaded the certificate/).length > 0);
   assert.equal(daysLeft(), 55);
+  assert.equal(lifetimeDays(), 60);
 });
 
 test("from 14 days ahead a warning is logged once a day, however often the files are looked at", (t) => {
-  const { cert, certFile } = authority(temporaryFolder(t), "ca").issue("server", 30);
-  const clock = fakeClock(1_000_000, Date.now() + 15 * DAY);
+  const { cert, certFile } = authority(temporaryFolder(t), "ca").issue("server", 90);
+  const clock = fakeClock(1_000_000, Date.now() + 75 * DAY);
   const log = memoryLog();
   const reminder = new ExpiryReminder(certFile, clock, log);
   const warnings = () => log.lines.map(({ message }) => message);
@@ -93,7 +97,10 @@ test("the warning says how long is left in words that hold", () => {
   const clock = fakeClock();
   const saidAt = (left: number): string => {
     const log = memoryLog();
-    new ExpiryReminder("a.crt", clock, log).remind(clock.wall() + left);
+    new ExpiryReminder("a.crt", clock, log).remind({
+      expiresAt: clock.wall() + left,
+      lifetime: 90 * DAY,
+    });
     return log.lines[0]?.message ?? "";
   };
   const HOUR = 3_600_000;
@@ -105,12 +112,28 @@ test("the warning says how long is left in words that hold", () => {
   assert.equal(saidAt(0), "the certificate a.crt has expired");
 });
 
+test("a certificate that lives for a week is warned of when a fifth of that is left", () => {
+  const clock = fakeClock();
+  const isWarnedOf = (left: number) => {
+    const log = memoryLog();
+    new ExpiryReminder("a.crt", clock, log).remind({
+      expiresAt: clock.wall() + left,
+      lifetime: 7 * DAY,
+    });
+    return log.lines.length > 0;
+  };
+  assert.equal(isWarnedOf(7 * DAY), false, "a new one");
+  // The injector replaces its own when a third is left.
+  assert.equal(isWarnedOf((7 * DAY) / 3), false);
+  assert.equal(isWarnedOf((7 * DAY) / 5), true);
+});
+
 test("the port warns when it starts, and when it looks at the files", async (t) => {
-  const server = authority(temporaryFolder(t), "ca").issue("server", 30);
+  const server = authority(temporaryFolder(t), "ca").issue("server", 90);
   const warnings = ({ logged }: Awaited<ReturnType<typeof terminator>>) =>
     logged(/expires in/).length;
-  assert.equal(warnings(await terminator(t, server, 20)), 1);
-  const later = await terminator(t, server, 15);
+  assert.equal(warnings(await terminator(t, server, 80)), 1);
+  const later = await terminator(t, server, 75);
   assert.equal(warnings(later), 0);
   later.clock.advance(DAY + LOOK_EVERY_MS);
   await until("a warning", () => warnings(later) > 0);
@@ -120,7 +143,8 @@ test("of a chain the first end counts", (t) => {
   const ca = authority(temporaryFolder(t), "ca");
   const [long, short] = [ca.issue("long", 30), ca.issue("short", 3)];
   const both = String(long.cert) + String(short.cert);
-  assert.equal(expiryOf(both), expiryOf(String(short.cert)));
-  assert.ok(expiryOf(String(long.cert)) > expiryOf(String(short.cert)));
-  assert.equal(expiryOf(""), Number.POSITIVE_INFINITY);
+  assert.deepEqual(expiryOf(both), expiryOf(String(short.cert)));
+  assert.equal(expiryOf(both).lifetime, 3 * DAY);
+  assert.ok(expiryOf(String(long.cert)).expiresAt > expiryOf(String(short.cert)).expiresAt);
+  assert.equal(expiryOf("").expiresAt, Number.POSITIVE_INFINITY);
 });

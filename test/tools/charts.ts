@@ -213,6 +213,7 @@ function agentValues(): string {
         port: { type: "integer", minimum: 1, maximum: 65_535 },
         concurrency: { type: "integer", minimum: 1, maximum: 1_024 },
         client_baggage: { enum: ["ignore", "believe"] },
+        resources: RESOURCES,
       }),
     }),
     tls: certificates("etcd", "prometheus", "redis", "server", "peers", "controller"),

@@ -1,5 +1,6 @@
 // Keys of the injector: what it puts into pods, and its webhook.
 
+import { formatDuration } from "#base/duration.ts";
 import { anyText, listenAddress, type TextFormat } from "../table/format.ts";
 import {
   bool,
@@ -52,7 +53,12 @@ const POSITIVE_PORT = { min: 1, max: 65_535 } as const;
 
 const resources = (name: string, memoryRequest: string) =>
   table(name, "Resources of a container. An empty quantity is left out.", {
-    cpu_limit: string("", quantity, "Limit of processor time.", { own: true }),
+    cpu_limit: string(
+      "2",
+      quantity,
+      "Limit of processor time. Quotas of namespaces often demand one; two cores are more than it needs.",
+      { own: true },
+    ),
     cpu_request: string("100m", quantity, "Request of processor time.", { own: true }),
     memory_limit: string("512Mi", quantity, "Limit of memory.", { own: true }),
     memory_request: string(memoryRequest, quantity, "Request of memory.", { own: true }),
@@ -75,7 +81,7 @@ export const sidecarConfig = table(
     certificates: string(
       "",
       optionalName,
-      "Secret that sidecars mount at /etc/sluice/certificates. It is copied from the injector's namespace into labelled ones and kept in step.",
+      "Secret that sidecars mount at /etc/sluice/certificates. Its files that keys of the agent name are copied from the injector's namespace into labelled ones and kept in step.",
       { own: true },
     ),
     config_map: string(
@@ -88,11 +94,16 @@ export const sidecarConfig = table(
       own: true,
     }),
     image_pull_policy: pullPolicy,
+    pull_secrets: strings(
+      objectName,
+      "Secrets of the type kubernetes.io/dockerconfigjson with which pods pull the images of sidecars. They are copied from the injector's namespace into labelled ones and kept in step.",
+      { own: true },
+    ),
     resources: object(resources("SidecarResources", "128Mi")),
     run_as_user: user(65_532),
     secrets: strings(
       secretReference,
-      "Keys of the agent whose values are in Secrets. The Secrets are copied from the injector's namespace into labelled ones and kept in step; a changed value reaches pods that start afterwards.",
+      "Keys of the agent whose values are in Secrets. These entries are copied from the injector's namespace into labelled ones and kept in step; a changed value reaches pods that start afterwards.",
       { own: true },
     ),
   },
@@ -144,8 +155,6 @@ export const envoyConfig = table(
       : [],
 );
 
-const HOUR_MS = 3_600_000;
-
 /** A third of each lifetime is left when a certificate is replaced, and the steps of that need time. */
 function stepsFit({
   authority_lifetime,
@@ -163,14 +172,14 @@ function stepsFit({
   const shortest = Math.min(authority_lifetime, certificate_lifetime);
   if (overlap * 9 > shortest) {
     const wanted = "at most a ninth of certificate_lifetime and of authority_lifetime";
-    violations.push({ key: "overlap", wanted, got: `${overlap / HOUR_MS}h` });
+    violations.push({ key: "overlap", wanted, got: formatDuration(overlap) });
   }
   if (certificate_lifetime > authority_lifetime) {
     const wanted = "at most authority_lifetime";
     violations.push({
       key: "certificate_lifetime",
       wanted,
-      got: `${certificate_lifetime / HOUR_MS}h`,
+      got: formatDuration(certificate_lifetime),
     });
   }
   return violations;

@@ -1,6 +1,6 @@
 // Keys of telemetry: log, metrics, profiles, pipelines, the metrics server, alerts.
 
-import { address, anyText, labelName, someText } from "../table/format.ts";
+import { address, anyText, labelName, optionalIp, someText } from "../table/format.ts";
 import {
   bool,
   choice,
@@ -110,8 +110,14 @@ export const portsConfig = table(
     health_check_port: number(
       "uint32",
       13_133,
-      "Port that answers only whether the process is alive and ready: `GET /`, the probe routes and gRPC health. On the interface of the main port. 0 turns it off.",
+      "Port that answers only whether the process is alive and ready: `GET /`, the probe routes and gRPC health. On the interface of the main port, unless `host` says another. 0 turns it off.",
       PORT,
+    ),
+    host: string(
+      "",
+      optionalIp,
+      "IP address on which debug_port and health_check_port listen, such as 0.0.0.0 where the main port is on loopback and probes are not. Empty: that of the main port.",
+      { own: true },
     ),
     pprof_port: number(
       "uint32",

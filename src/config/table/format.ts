@@ -154,6 +154,14 @@ export const optionalListenAddress: TextFormat = {
   bad: listenAddress.bad.filter((text) => text !== ""),
 };
 
+export const optionalIp: TextFormat = {
+  wanted: "empty or an IP address",
+  pattern: "^[0-9A-Fa-f:.]*$",
+  accepts: (text) => text === "" || isIP(text) !== 0,
+  good: ["", "0.0.0.0", "::", "127.0.0.1"],
+  bad: ["localhost", "0.0.0.0:80", "[::]", "10.0.0"],
+};
+
 export const hostname: TextFormat = {
   wanted: "a host name without a port",
   pattern: "^[A-Za-z0-9][A-Za-z0-9.-]*$",

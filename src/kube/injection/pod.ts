@@ -80,7 +80,7 @@ export function readPod(json: Json | undefined): Pod {
   };
 }
 
-/** Whether a container or a volume of the pod needs this Secret of its namespace. */
+/** Whether the pod, a container or a volume of it needs this Secret of its namespace. */
 export function refersTo(pod: Pod, secret: string): boolean {
   const at = (json: Json | undefined, ...path: readonly string[]) =>
     path.reduce<Json | undefined>((now, key) => (isObject(now) ? now[key] : undefined), json);
@@ -93,7 +93,12 @@ export function refersTo(pod: Pod, secret: string): boolean {
     listAt(at(volume, "projected", "sources")).some(
       (each) => at(each, "secret", "name") === secret,
     );
-  return [...pod.initContainers, ...pod.containers].some(inContainer) || pod.volumes.some(inVolume);
+  const pulls = listAt(at(pod.whole, "spec", "imagePullSecrets"));
+  return (
+    pulls.some(({ name }) => name === secret) ||
+    [...pod.initContainers, ...pod.containers].some(inContainer) ||
+    pod.volumes.some(inVolume)
+  );
 }
 
 export function isObject(json: Json | undefined): json is JsonObject {

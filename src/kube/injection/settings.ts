@@ -2,6 +2,18 @@
 
 import type { ContainerPort, EnvVar, Texts } from "./pod.ts";
 
+/** Where sidecars mount the Secret with certificates. */
+export const CERTIFICATES_PATH = "/etc/sluice/certificates";
+
+/**
+ * Port of the agent in pods, unless one is configured: outside of the ranges that systems give to connections (32768 and above)
+ * and Kubernetes to Services, and no default of a known program.
+ */
+export const SIDECAR_PORT = 14_280;
+/** Ports of its metrics and of its health, unless they are configured. Kubelets ask for health where only Envoy asks the rest. */
+export const SIDECAR_METRICS_PORT = 14_380;
+export const SIDECAR_HEALTH_PORT = 14_480;
+
 /** Quantities of a container's resources; "" where there is none. */
 export interface Resources {
   readonly cpuRequest: string;
@@ -22,6 +34,8 @@ export interface ContainerSettings {
 export interface SidecarSettings extends ContainerSettings {
   /** Port of the agent. */
   readonly port: number;
+  /** Whether somebody configured the port. The default gives way where only the injected Envoy needs to know it. */
+  readonly isPortChosen: boolean;
   /** Ports of the agent beside it that others may connect to. */
   readonly otherPorts: readonly (ContainerPort & { readonly name: string })[];
   /**
@@ -61,15 +75,25 @@ export interface InjectionSettings {
   readonly ignoredNamespaces: readonly string[];
   /** IP family of a pod's first address. */
   readonly ipFamily: "IPv4" | "IPv6";
+  /** Secrets with which pods pull the images of sidecars. */
+  readonly pullSecrets: readonly string[];
   readonly sidecar: SidecarSettings;
   readonly envoy: EnvoySettings;
+}
+
+/** A Secret of the injector's namespace, and the entries of it that sidecars use. */
+export interface SidecarSecret {
+  readonly name: string;
+  /** The type that it must have; undefined: any. */
+  readonly type?: string;
+  readonly entries: readonly string[];
 }
 
 /** Everything about sidecars that may change while the injector runs. */
 export interface Sidecars {
   readonly settings: InjectionSettings;
-  /** Names of the Secrets that sidecars refer to. */
-  readonly secrets: readonly string[];
+  /** One for each Secret that sidecars refer to. */
+  readonly secrets: readonly SidecarSecret[];
 }
 
 /** Abilities of the cluster, which depend on its version. */

@@ -5,12 +5,12 @@ import { createSecureContext, type SecureContextOptions } from "node:tls";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import type { Contents } from "#host/life/watched-files.ts";
 import type { TlsSettings } from "../settings.ts";
-import { expiryOf } from "./expiry.ts";
+import { type Expiry, expiryOf } from "./expiry.ts";
 
 export interface TlsCredentials {
   readonly context: SecureContextOptions;
-  /** When the first certificate expires, Unix ms. */
-  readonly expiresAt: number;
+  /** Of the certificate that expires first. */
+  readonly expiry: Expiry;
 }
 
 /** Throws a Fault if settings are missing that others need. */
@@ -50,8 +50,9 @@ export function credentialsOf(
   if (ca !== undefined && !String(ca).includes("-----BEGIN CERTIFICATE-----")) {
     throw new Fault("INVALID_ARGUMENT", `${setting}.client_ca_file contains no certificate`);
   }
-  const expiresAt = expiryOf(String(cert));
-  if (expiresAt > wall) return { context, expiresAt };
+  const expiry = expiryOf(String(cert));
+  const { expiresAt } = expiry;
+  if (expiresAt > wall) return { context, expiry };
   const wanted = `${setting}.cert_file: wanted a certificate that is still valid`;
   const got = `one that expired on ${new Date(expiresAt).toISOString()}`;
   throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${got}`);

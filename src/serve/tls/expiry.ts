@@ -5,21 +5,33 @@ import { X509Certificate } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 
-/** Warnings begin this long ahead, ms. */
+/** Warnings begin this long ahead, ms, or when this share of a shorter lifetime is left: by then it should be renewed. */
 const WARN_MS = 14 * 86_400_000;
+const WARN_SHARE = 1 / 5;
 const WARN_EVERY_MS = 86_400_000;
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 
+/** Both are infinite where there is no certificate that can be read. */
+export interface Expiry {
+  /** Unix ms. */
+  readonly expiresAt: number;
+  /** From the beginning of its validity to the end, ms. */
+  readonly lifetime: number;
+}
+
 /**
- * When the first of the certificates in a PEM text expires, Unix ms: a chain is useless once one of its
- * certificates has expired. Infinity when there is none that can be read.
+ * When the first of the certificates in a PEM text expires: a chain is useless once one of its certificates has expired.
  */
-export function expiryOf(pem: string): number {
-  const ends = [...pem.matchAll(CERTIFICATE)].map(([block]) =>
-    new X509Certificate(block).validToDate.getTime(),
-  );
-  return Math.min(Number.POSITIVE_INFINITY, ...ends);
+export function expiryOf(pem: string): Expiry {
+  let first: Expiry = { expiresAt: Number.POSITIVE_INFINITY, lifetime: Number.POSITIVE_INFINITY };
+  for (const [block] of pem.matchAll(CERTIFICATE)) {
+    const { validFromDate, validToDate } = new X509Certificate(block);
+    const expiresAt = validToDate.getTime();
+    if (expiresAt < first.expiresAt)
+      first = { expiresAt, lifetime: expiresAt - validFromDate.getTime() };
+  }
+  return first;
 }
 
 /** Warns while the certificate in use is about to expire. */
@@ -36,10 +48,11 @@ export class ExpiryReminder {
     this.#log = log;
   }
 
-  /** Call it again and again with the expiry of the certificate in use, Unix ms. */
-  remind(expiresAt: number): void {
+  /** Call it again and again with the expiry of the certificate in use. */
+  remind({ expiresAt, lifetime }: Expiry): void {
     const left = expiresAt - this.#clock.wall();
-    if (left > WARN_MS || this.#clock.now() < this.#quietUntil) return;
+    if (left > Math.min(WARN_MS, lifetime * WARN_SHARE) || this.#clock.now() < this.#quietUntil)
+      return;
     this.#quietUntil = this.#clock.now() + WARN_EVERY_MS;
     this.#log.warn(
       { file: this.#file, expires: new Date(expiresAt).toISOString() },

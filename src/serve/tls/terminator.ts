@@ -46,15 +46,18 @@ export function openTlsTerminator(options: TlsTerminatorOptions): TlsTerminator 
     looked: (found) => {
       if (found !== inUse) server.setSecureContext(found.context);
       inUse = found;
-      reminder.remind(inUse.expiresAt);
+      reminder.remind(inUse.expiry);
     },
     clock,
     log,
   });
   let inUse = files.current;
   const server = serverOf(options, inUse.context);
-  reminder.remind(inUse.expiresAt);
-  meter?.certificate(cert_file, () => (inUse.expiresAt - clock.wall()) / 1_000);
+  reminder.remind(inUse.expiry);
+  meter?.certificate(cert_file, () => ({
+    left: (inUse.expiry.expiresAt - clock.wall()) / 1_000,
+    lifetime: inUse.expiry.lifetime / 1_000,
+  }));
   return {
     terminate: (socket) => void server.emit("connection", socket),
     close: () => files.close(),

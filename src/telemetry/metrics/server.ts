@@ -3,6 +3,7 @@
 
 import { CODES, type Code } from "#base/fault.ts";
 import {
+  type CertificateSeconds,
   HTTP2_FAULTS,
   type Http2Fault,
   type MeteredMethod,
@@ -93,7 +94,7 @@ export class ServerMetrics implements MetricSource, ServerMeter {
   readonly #grpcBounds: readonly number[];
   readonly #httpBounds: readonly number[];
   readonly #calls = new Map<string, GrpcRow>();
-  readonly #certificates = new Map<string, () => number>();
+  readonly #certificates = new Map<string, () => CertificateSeconds>();
   readonly #requests = new Map<string, Map<number, Map<string, HttpRow>>>();
   /** By index in HTTP2_FAULTS. */
   readonly #faults = new Float64Array(HTTP2_FAULTS.length);
@@ -130,8 +131,8 @@ export class ServerMetrics implements MetricSource, ServerMeter {
     this.#faults[at] = (this.#faults[at] ?? 0) + 1;
   }
 
-  certificate(file: string, secondsLeft: () => number): void {
-    this.#certificates.set(file, secondsLeft);
+  certificate(file: string, seconds: () => CertificateSeconds): void {
+    this.#certificates.set(file, seconds);
   }
 
   connectionRefused(why: RefusedConnection): void {
@@ -148,8 +149,11 @@ export class ServerMetrics implements MetricSource, ServerMeter {
   }
 
   collect(to: MetricSink): void {
-    for (const [file, secondsLeft] of this.#certificates)
-      to.number("certificate_expiry_seconds", [file], secondsLeft());
+    for (const [file, seconds] of this.#certificates) {
+      const { left, lifetime } = seconds();
+      to.number("certificate_expiry_seconds", [file], left);
+      to.number("certificate_lifetime_seconds", [file], lifetime);
+    }
     for (const [at, fault] of HTTP2_FAULTS.entries())
       to.number("http2_server_faults_total", [fault], this.#faults[at] ?? 0);
     for (const [at, reason] of REFUSED_CONNECTIONS.entries())

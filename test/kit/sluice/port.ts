@@ -4,7 +4,12 @@ import { connect, type Socket } from "node:net";
 import type { TestContext } from "node:test";
 import type { Clock } from "#base/clock.ts";
 import type { Code } from "#base/fault.ts";
-import type { Http2Fault, RefusedConnection, ServerMeter } from "#base/server-meter.ts";
+import type {
+  CertificateSeconds,
+  Http2Fault,
+  RefusedConnection,
+  ServerMeter,
+} from "#base/server-meter.ts";
 import { realClock as hostClock } from "#host/life/clock.ts";
 import { NO_GUARD } from "#serve/administration.ts";
 import { openPort, type Port, type PortOptions } from "#serve/port.ts";
@@ -59,7 +64,7 @@ export function memoryMeter() {
   const handled: { path: string; code: Code; ms: number }[] = [];
   const faults: Http2Fault[] = [];
   const refused: RefusedConnection[] = [];
-  const certificates = new Map<string, () => number>();
+  const certificates = new Map<string, () => CertificateSeconds>();
   const meter: ServerMeter = {
     grpcStarted: ({ path, type }) => grpc.push(`started ${path} ${type}`),
     grpcHandled: ({ path }, code, ms) => handled.push({ path, code, ms }),
@@ -67,7 +72,7 @@ export function memoryMeter() {
     grpcSent: ({ path }) => grpc.push(`sent ${path}`),
     http2Fault: (fault) => faults.push(fault),
     connectionRefused: (why) => refused.push(why),
-    certificate: (file, secondsLeft) => void certificates.set(file, secondsLeft),
+    certificate: (file, seconds) => void certificates.set(file, seconds),
     httpRequest: (method, status, route, ms) => http.push({ method, status, route, ms }),
   };
   return { meter, http, grpc, handled, faults, refused, certificates };

@@ -100,7 +100,7 @@ test("values of Aperture's charts choose the mode, or are refused by name", asyn
       /installationMode: KUBERNETES_SIDECAR contradicts/,
     ],
     [
-      { sidecars: { envoy: { port: 8080 } } },
+      { sidecars: { envoy: { port: 14_280 } } },
       /sidecars\.envoy\.port: wanted another port than those of the agent/,
     ],
     [
@@ -274,6 +274,27 @@ test("values that contradict each other are refused, with what was wanted and wh
     assert.equal(configOf(process).config.etcd.namespace, "aperture");
   const through = treeOf("agent.config.service_discovery.kubernetes.source", "api_server");
   await agent({ installationMode: "KUBERNETES_DAEMONSET" }, through);
+});
+
+test("sidecars and controllers do not share a Secret with a password or a private key", async () => {
+  const password = (process: string, name: string) =>
+    treeOf(`sluice-${process}.${process}.secrets.etcd.password`, { name, key: process });
+  const user = (process: string) =>
+    treeOf(`sluice-${process}.${process}.config.etcd.username`, process);
+  const tls = (process: string, certificate: boolean) =>
+    treeOf(`sluice-${process}.tls.etcd`, { secretName: "tls", certificate });
+  const release = (...values: readonly Values[]) =>
+    objectsIn("sluice", merged(user("agent"), user("controller"), ...values));
+  const both = (name: string) => merged(password("agent", name), password("controller", "shared"));
+  const refused = /sluice-agent: wanted a Secret for sidecars .* got (shared|tls) in the values/;
+  await assert.rejects(release(both("shared")), refused);
+  await assert.rejects(release(tls("agent", true), tls("controller", true)), refused);
+  await release(both("own"));
+  await release(tls("agent", false), tls("controller", true));
+  // Nothing is copied for agents that run by themselves.
+  const noInjector = treeOf("sluice-controller.injector.enabled", false);
+  const daemons = treeOf("sluice-agent.installationMode", "KUBERNETES_DAEMONSET");
+  await release(both("shared"), noInjector, daemons);
 });
 
 test("without an etcd, a chart says which value to set", async () => {

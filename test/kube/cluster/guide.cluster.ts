@@ -87,9 +87,9 @@ const AFTER: readonly (readonly [start: string, holds: (said: string) => unknown
   [
     "helm uninstall",
     async () => {
-      const secret = { apiVersion: "v1", kind: "Secret", name: "sluice-etcd", namespace: "sluice" };
-      // The Secret with passwords is the reader's own, and so are the policies, which outlive a release.
-      await client.delete(secret);
+      // The Secrets with passwords are the reader's own, and so are the policies, which outlive a release.
+      for (const name of ["sluice-agent-etcd", "sluice-controller-etcd"])
+        await client.delete({ apiVersion: "v1", kind: "Secret", name, namespace: "sluice" });
       await shell("kubectl --namespace sluice delete policies --all");
       await nothingLeft(client, "sluice");
     },

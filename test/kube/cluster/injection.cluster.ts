@@ -144,7 +144,7 @@ test("the injector runs as the charts say, and pods get the agent that the value
   assert.equal(agent["image"], "registry.example.com/sluice:1.2.3");
   assert.deepEqual(agent["resources"], {
     requests: { cpu: "100m", memory: "192Mi" },
-    limits: { memory: "512Mi" },
+    limits: { cpu: "2", memory: "512Mi" },
   });
   const own = (variable: string): Entry | undefined =>
     agent["env"].find((each: Entry) => each.name === `SVC_AGENT_${variable}`);

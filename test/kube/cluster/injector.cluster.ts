@@ -469,6 +469,9 @@ test("with its right to create Secrets it gets no token of an account, and chang
   await refused(namespace, secret(name, "a", { "sluice/copy-of": "other" }), /only copies/);
   await refused("kube-system", copy, /no Secret of kube-system/);
   assert.equal((await post(namespace, copy)).status, 201);
+  const pull = { ...copy, type: "kubernetes.io/dockerconfigjson" };
+  const config = { ".dockerconfigjson": '{"auths":{}}' };
+  assert.equal((await post(namespace, { ...pull, stringData: config })).status, 201);
   await client.apply([secret(name, "of somebody else")], namespace);
   const path = `/api/v1/namespaces/${namespace}/secrets/${name}`;
   for (const [method, body] of [

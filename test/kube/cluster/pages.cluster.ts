@@ -2,7 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { amountOf } from "../../../src/kube/injection/mutation/annotations.ts";
 import { commandsOf, openShell, page } from "../../kit/kube/charts/commands.ts";
+import { objectsIn } from "../../kit/kube/helm.ts";
+import { workloads } from "../../kit/kube/rendering.ts";
 
 const PAGES = [
   "docs/kubernetes.md",
@@ -29,11 +32,25 @@ test("every installation and upgrade on a page renders", async (t) => {
       rendered++;
       const instead = line
         .replace(/^helm \w+/, "helm template --kube-version 1.34.1")
-        .replaceAll(/--(?:create-namespace|reuse-values)/g, "")
+        .replaceAll(/--(?:create-namespace|reset-then-reuse-values)/g, "")
         .replaceAll("REGISTRY", "registry.example.com");
       assert.match(await shell(instead), /^kind: /m, `${path}: ${line}`);
     }
   assert.ok(rendered >= 6);
+});
+
+test("the page says what the pods of a default installation request together", async () => {
+  const sum = { cpu: 0, memory: 0 };
+  for (const { spec } of workloads(await objectsIn("sluice"))) {
+    const { containers } = spec.template?.spec ?? { containers: [] };
+    for (const { resources } of containers) {
+      const { cpu, memory } = resources.requests;
+      sum.cpu += (spec.replicas ?? 1) * (amountOf(cpu) ?? Number.NaN);
+      sum.memory += (spec.replicas ?? 1) * (amountOf(memory) ?? Number.NaN);
+    }
+  }
+  const said = `request ${Number(sum.cpu.toFixed(3))} cores and ${sum.memory / 2 ** 20} MiB`;
+  assert.ok(page("docs/kubernetes.md").includes(said), said);
 });
 
 test("the refusal that the page shows is what Helm says", async (t) => {

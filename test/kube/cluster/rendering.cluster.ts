@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { parse } from "yaml";
 import { nameOf } from "#config/read/variables.ts";
 import { leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
-import { chartPath, objectsIn, type Rendered, rendered } from "../../kit/kube/helm.ts";
+import { chartPath, objectsIn, type Rendered, rendered, type Values } from "../../kit/kube/helm.ts";
 import {
   agent,
   controller,
@@ -131,6 +131,39 @@ test("workers and trust of an injected Envoy are values of the chart", async () 
   assert.deepEqual(await envoy(set), ["4", "believe"]);
 });
 
+test("requests and limits of both sidecars are values of the chart", async () => {
+  const quantities = async (values: Values) => {
+    const { data } = only(await agent(values), "ConfigMap");
+    return Object.fromEntries(
+      Object.entries(data).flatMap(([name, value]) => {
+        const [, quantity] = /^SVC_INJECTOR_(.*_RESOURCES_.*)$/.exec(name) ?? [];
+        return quantity === undefined ? [] : [[quantity, value]];
+      }),
+    );
+  };
+  const ours = await quantities({});
+  assert.equal(Object.keys(ours).length, 8);
+  // A quota of limits.cpu refuses a pod with a container that has none.
+  for (const [name, value] of Object.entries(ours)) assert.notEqual(value, "", name);
+  const resources = (cpu: string | null) => ({
+    requests: { cpu: "50m", memory: "32Mi" },
+    limits: { cpu, memory: "256Mi" },
+  });
+  const both = { agent: { resources: resources("1") } };
+  const set = await quantities({ ...both, sidecars: { envoy: { resources: resources(null) } } });
+  const said = (part: string, cpu: string) => ({
+    [`${part}_RESOURCES_CPU_REQUEST`]: "50m",
+    [`${part}_RESOURCES_CPU_LIMIT`]: cpu,
+    [`${part}_RESOURCES_MEMORY_REQUEST`]: "32Mi",
+    [`${part}_RESOURCES_MEMORY_LIMIT`]: "256Mi",
+  });
+  assert.deepEqual(set, { ...said("SIDECAR", "1"), ...said("ENVOY", "") });
+  await assert.rejects(
+    agent(treeOf("agent.resources.limits", { "ephemeral-storage": "1Gi" })),
+    /agent\.resources\.limits: wanted cpu and memory, .*got ephemeral-storage/,
+  );
+});
+
 test("all pods fit the level restricted, and only those that use the API have a token", async () => {
   for (const objects of await everything())
     for (const each of workloads(objects)) {
@@ -197,6 +230,17 @@ test("sidecars get one Secret with certificates, and the injector the right to c
   const two = { tls: { etcd: { secretName: "one" }, redis: { secretName: "two" } } };
   await assert.rejects(agent(two), /tls: sidecars mount one Secret.*one, two/);
   assert.deepEqual(kinds(await agent()), ["ConfigMap"], "no secrets, no rights");
+});
+
+test("pull secrets of the image reach injected pods, and the injector may copy them", async () => {
+  const objects = await agent({ image: { pullSecrets: ["registry"] } });
+  const { data } = only(objects, "ConfigMap");
+  assert.equal(data.SVC_INJECTOR_SIDECAR_PULL_SECRETS, '["registry"]');
+  const [, named] = only(objects, "ClusterRole")["rules"];
+  assert.deepEqual(named.resourceNames, ["registry"]);
+  const global = { global: { sluice: { image: { pullSecrets: ["of-all"] } } } };
+  const ofAll = only(await agent(global), "ConfigMap");
+  assert.equal(ofAll["data"].SVC_INJECTOR_SIDECAR_PULL_SECRETS, '["of-all"]');
 });
 
 test("pods of agents have the address that they announce", async () => {

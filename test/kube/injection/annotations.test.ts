@@ -43,6 +43,29 @@ test("resources as the pod asks; a default that contradicts them gives way", () 
   );
 });
 
+test("the resources of Envoy have annotations of their own", () => {
+  const resources = (annotations: Readonly<Record<string, string>>, name: string) => {
+    const pod = podWith({ annotations: { "sluice/envoy-inject": "true", ...annotations } });
+    return containerOf(injected(pod).whole, name)["resources"];
+  };
+  const asked = {
+    "sluice/envoy-resources-cpu-request": "1",
+    "sluice/envoy-resources-cpu-limit": "2",
+    "sluice/envoy-resources-memory-request": "32Mi",
+    "sluice/envoy-resources-memory-limit": "64Mi",
+  };
+  assert.deepEqual(resources(asked, "sluice-envoy"), {
+    requests: { cpu: "1", memory: "32Mi" },
+    limits: { cpu: "2", memory: "64Mi" },
+  });
+  assert.deepEqual(resources(asked, "sluice-agent"), resources({}, "sluice-agent"));
+  const limit = { "sluice/envoy-resources-memory-limit": "16Mi" };
+  assert.match(
+    messageOf(injectInto(podWith({ annotations: { ...asked, ...limit } }))),
+    /^sluice\/envoy-resources-memory-limit: wanted at least the request, "32Mi", got "16Mi"$/,
+  );
+});
+
 test("pods that are left alone", () => {
   const reason = (pod: JsonObject, changed = {}) => {
     const found = injectInto(pod, changed);
@@ -64,6 +87,39 @@ test("pods that are left alone", () => {
 test("our annotation wins over that of the reference implementation", () => {
   const annotations = { "sluice/inject": "true", "sidecar.fluxninja.com/injection": "false" };
   assert.equal(injectInto(podWith({ annotations })).outcome, "injected");
+});
+
+test("whether to inject may be a label, and false wins over true", () => {
+  const outcome = (label: string | undefined, annotation?: string, key = "sluice/inject") => {
+    const labels = label === undefined ? {} : { [key]: label };
+    const annotations = annotation === undefined ? {} : { [key]: annotation };
+    return injectInto(podWith({ labels, annotations })).outcome;
+  };
+  assert.equal(outcome("false"), "skipped");
+  assert.equal(outcome("true"), "injected");
+  assert.equal(outcome("false", "true"), "skipped");
+  assert.equal(outcome("true", "false"), "skipped");
+  assert.equal(outcome("false", undefined, "sidecar.fluxninja.com/injection"), "skipped");
+  const ours = { "sluice/inject": "true" };
+  const theirs = { "sidecar.fluxninja.com/injection": "false" };
+  assert.equal(
+    injectInto(podWith({ labels: theirs, annotations: ours })).outcome,
+    "injected",
+    "our key wins wherever it stands",
+  );
+  const spec = { hostNetwork: true };
+  assert.equal(injectInto(podWith({ labels: ours, spec })).outcome, "refused", "it insists");
+  const wrong = injectInto(podWith({ labels: { "sluice/inject": "no" } }));
+  assert.match(messageOf(wrong), /^label sluice\/inject: wanted "true" or "false", got "no"$/);
+});
+
+test("a label that has no effect is a warning", () => {
+  const warnings = (labels: Readonly<Record<string, string>>) =>
+    injected(podWith({ labels })).warnings;
+  assert.deepEqual(warnings({ app: "shop", "sluice/inject": "true" }), []);
+  assert.deepEqual(warnings({ "sluice/port": "8090" }), [
+    'label "sluice/port" has no effect; did you mean the annotation sluice/port?',
+  ]);
 });
 
 test("a pod on the host's network is left alone with a warning, and refused where it insists", () => {

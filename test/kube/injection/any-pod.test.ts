@@ -65,6 +65,7 @@ const pods = fc
         "sluice/envoy-inject",
         "sluice/application-port",
         "sluice/resources-cpu-limit",
+        "sluice/envoy-resources-cpu-limit",
         "sluice/unknown",
         "a/b~c",
       ),
@@ -103,7 +104,11 @@ const pods = fc
         terminationGracePeriodSeconds: grace,
       } as unknown as JsonObject,
     });
-    const settings = { ...SETTINGS, envoy: { ...SETTINGS.envoy, inject: envoy } };
+    const settings = {
+      ...SETTINGS,
+      pullSecrets: ["registry"],
+      envoy: { ...SETTINGS.envoy, inject: envoy },
+    };
     return { pod, changed: { abilities, settings } };
   });
 

@@ -30,12 +30,14 @@ export const SETTINGS: InjectionSettings = {
   version: "1.2.3",
   ignoredNamespaces: ["sluice"],
   ipFamily: "IPv4",
+  pullSecrets: [],
   sidecar: {
     image: "sluice:1.2.3",
     imagePullPolicy: "IfNotPresent",
     runAsUser: 65532,
     resources: RESOURCES,
     port: 8080,
+    isPortChosen: true,
     otherPorts: [],
     probes: "HTTP",
     env: [{ name: "SVC_AGENT_ETCD_ENDPOINTS", value: "[http://etcd.sluice.svc:2379]" }],
@@ -67,15 +69,21 @@ export const NAMESPACE: Namespace = {
 
 export interface PodOptions {
   readonly annotations?: Readonly<Record<string, string>>;
+  readonly labels?: Readonly<Record<string, string>>;
   readonly spec?: JsonObject;
 }
 
 /** A pod as the API server hands it over, with its defaults. */
-export function podWith({ annotations = {}, spec = {} }: PodOptions = {}): JsonObject {
+export function podWith({ annotations = {}, labels, spec = {} }: PodOptions = {}): JsonObject {
   return {
     apiVersion: "v1",
     kind: "Pod",
-    metadata: { generateName: "shop-", namespace: "shop", annotations },
+    metadata: {
+      generateName: "shop-",
+      namespace: "shop",
+      annotations,
+      ...(labels === undefined ? {} : { labels }),
+    },
     spec: {
       restartPolicy: "Always",
       terminationGracePeriodSeconds: 30,

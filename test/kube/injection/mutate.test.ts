@@ -46,8 +46,23 @@ test("a pod gets a native sidecar before its own init containers", () => {
     requests: { cpu: "100m", memory: "128Mi" },
     limits: { memory: "512Mi" },
   });
-  assert.deepEqual(agent["ports"], [{ name: "sluice", containerPort: 8080, protocol: "TCP" }]);
+  assert.deepEqual(agent["ports"], [
+    { name: "sluice", containerPort: 8080, protocol: "TCP" },
+    { name: "sluice-metrics", containerPort: 14_380, protocol: "TCP" },
+  ]);
   assert.deepEqual(warnings, []);
+});
+
+test("a pod pulls the images of sidecars with their Secrets beside its own", () => {
+  const settings = { ...SETTINGS, pullSecrets: ["registry", "mirror"] };
+  const pulls = (imagePullSecrets?: readonly JsonObject[]) => {
+    const spec = imagePullSecrets === undefined ? {} : { imagePullSecrets };
+    return specOf(injected(podWith({ spec }), { settings }).whole)["imagePullSecrets"];
+  };
+  const [own, registry, mirror] = ["own", "registry", "mirror"].map((name) => ({ name }));
+  assert.deepEqual(pulls(), [registry, mirror]);
+  assert.deepEqual(pulls([own, registry] as JsonObject[]), [own, registry, mirror]);
+  assert.equal(specOf(injected(podWith()).whole)["imagePullSecrets"], undefined);
 });
 
 test("the sidecar satisfies the restricted standard, and gets no token of the account", () => {
@@ -139,6 +154,114 @@ test("a port that the application listens on refuses the pod, until the agent is
   assert.equal(injectInto(podWith({ spec: udp })).outcome, "injected");
 });
 
+test("a port that a probe of the application asks is the application's, though it does not declare it", () => {
+  const asked = (probe: JsonObject) =>
+    injectInto(podWith({ spec: { containers: [application({ livenessProbe: probe })] } }));
+  for (const probe of [
+    { httpGet: { path: "/", port: 8080 } },
+    { tcpSocket: { port: 8080 } },
+    { grpc: { port: 8080 } },
+  ])
+    assert.match(
+      messageOf(asked(probe)),
+      /^port 8080: the agent and container application, which a probe asks there, .*sluice\/port/,
+    );
+  assert.equal(asked({ httpGet: { path: "/", port: "http" } }).outcome, "injected");
+});
+
+test("a variable PORT that names the agent's port is a warning", () => {
+  const warnings = (name: string, value: string) => {
+    const containers = [application({ env: [{ name, value }] })];
+    return injected(podWith({ spec: { containers } })).warnings;
+  };
+  for (const name of ["PORT", "SERVER_PORT"])
+    assert.match(
+      warnings(name, "8080")[0] ?? "",
+      new RegExp(`^variable ${name} of container application is 8080, the agent's port`),
+    );
+  assert.deepEqual(warnings("PORT", "8081"), []);
+  assert.deepEqual(warnings("SUPPORT", "8080"), []);
+});
+
+test("where only Envoy asks the agent, it listens on loopback, and kubelets ask another port", () => {
+  const withEnvoy = { "sluice/envoy-inject": "true" };
+  const agentOf = (sidecar: Partial<InjectionSettings["sidecar"]>, annotations: object) => {
+    const settings = {
+      ...SETTINGS,
+      sidecar: { ...SETTINGS.sidecar, port: 14_280, isPortChosen: false, ...sidecar },
+    };
+    const { whole } = injected(podWith({ annotations: { ...annotations } }), { settings });
+    const agent = containerOf(whole, "sluice-agent");
+    const variables = Object.entries(envOf(agent)).filter(([, value]) => typeof value === "string");
+    const { config } = loadConfig("agent", {
+      env: Object.fromEntries(variables) as Record<string, string>,
+      dotenvDir: "/nowhere",
+    });
+    const probes = ["startupProbe", "readinessProbe", "livenessProbe"].map(
+      (probe) => object(object(agent[probe])["httpGet"])["port"],
+    );
+    const { listener } = config.server;
+    return { addr: listener.addr, ports: config.otel.ports, probes: [...new Set(probes)] };
+  };
+  // Profiles and debug pages are on loopback, where they would be in the application's way.
+  const closed = { pprof_port: 0, zpages_port: 0 };
+  assert.deepEqual(agentOf({}, withEnvoy), {
+    addr: "127.0.0.1:14280",
+    ports: { debug_port: 14_380, health_check_port: 14_480, host: "0.0.0.0", ...closed },
+    probes: [14_480],
+  });
+  const open = { debug_port: 14_380, health_check_port: 0, host: "", ...closed };
+  assert.deepEqual(agentOf({}, {}), { addr: ":14280", ports: open, probes: [14_280] });
+  // Whoever configures a port may have others ask there.
+  const chosen = agentOf({ port: 9_090, isPortChosen: true }, withEnvoy);
+  assert.deepEqual(chosen, { addr: ":9090", ports: open, probes: [9_090] });
+  const env = ["DEBUG_PORT", "HEALTH_CHECK_PORT", "PPROF_PORT", "ZPAGES_PORT"].map((key, at) => ({
+    name: `SVC_AGENT_OTEL_PORTS_${key}`,
+    value: `${9_101 + at}`,
+  }));
+  const configured = { debug_port: 9_101, health_check_port: 9_102, host: "" };
+  const others = { pprof_port: 9_103, zpages_port: 9_104 };
+  assert.deepEqual(agentOf({ env }, withEnvoy), {
+    addr: ":14280",
+    ports: { ...configured, ...others },
+    probes: [14_280],
+  });
+});
+
+test("the default port gives way to all that the pod mentions, where only Envoy asks the agent", () => {
+  const settings: InjectionSettings = {
+    ...SETTINGS,
+    sidecar: { ...SETTINGS.sidecar, port: 14_280, isPortChosen: false },
+  };
+  const annotations = { "sluice/envoy-inject": "true" };
+  const placed = (container: JsonObject, changed: Partial<typeof annotations> = annotations) => {
+    const spec = { containers: [application(container)] };
+    const { whole } = injected(podWith({ annotations: changed, spec }), { settings });
+    const agent = containerOf(whole, "sluice-agent");
+    const port = listAt(agent["ports"])[0]?.["containerPort"];
+    if (changed === annotations) {
+      const envoy = JSON.stringify(containerOf(whole, "sluice-envoy")["args"]);
+      assert.ok(envoy.includes(`port_value\\":${port}`), "Envoy asks it there");
+      // Another webhook may have the pod reviewed again.
+      assert.equal(injectInto(whole, { settings }).outcome, "unchanged");
+    }
+    return port;
+  };
+  const declared = { containerPort: 9_000 };
+  assert.equal(placed({}), 14_280);
+  for (const container of [
+    { ports: [declared, { containerPort: 14_280 }] },
+    { readinessProbe: { tcpSocket: { port: 14_280 } } },
+    { env: [{ name: "PORT", value: "14280" }] },
+    { env: [{ name: "LISTEN", value: "0.0.0.0:14280" }] },
+    { args: ["--port=14280"] },
+  ])
+    assert.equal(placed(container), 14_281, JSON.stringify(container));
+  assert.equal(placed({ args: ["14280", "-p14281"] }), 14_282);
+  // Others would look for the agent where it is documented to be.
+  assert.equal(placed({ env: [{ name: "SLUICE", value: "localhost:14280" }] }, {}), 14_280);
+});
+
 test("an init container that ends first may use the agent's port; one that goes on may not", () => {
   const init = (fields: JsonObject) => ({
     initContainers: [{ name: "first", image: "i", ports: [{ containerPort: 8080 }], ...fields }],
@@ -221,7 +344,7 @@ test("a container that is named like the agent is merged, and its own fields win
     assert.equal(object(agent["securityContext"])["runAsNonRoot"], true);
     assert.equal(envOf(agent)["POD_IP"], "1.2.3.4");
     assert.equal(envOf(agent)["SVC_AGENT_LOG_LEVEL"], "debug");
-    assert.equal(listAt(agent["ports"]).length, 1);
+    assert.deepEqual(namesOf(agent["ports"]), ["sluice", "sluice-metrics"]);
     // Among the application's containers nothing orders their ends.
     assert.deepEqual(agent["lifecycle"], { preStop: { sleep: { seconds: 12 } } });
     assert.equal(agent["restartPolicy"], undefined);

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { COPY_OF, SecretCopies } from "../../../src/kube/injection/cluster/secret-copies.ts";
+import type { SidecarSecret } from "../../../src/kube/injection/settings.ts";
 import { type Cluster, cluster, HOME } from "../../injector/cluster.ts";
 import { clientOf } from "../../kit/kube/fake-api.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
@@ -13,7 +14,9 @@ interface Copying extends Cluster {
   readonly everywhere: Set<string>;
   readonly copies: SecretCopies;
   readonly messages: () => readonly string[];
+  /** A round for Secrets of which sidecars use the entry `a`. */
   round(...names: readonly string[]): Promise<void>;
+  use(...secrets: readonly SidecarSecret[]): Promise<void>;
   /** Lets the server refuse what is asked about a path that ends so. */
   refuse(end: string, status: number): void;
 }
@@ -44,15 +47,87 @@ async function copying(t: TestContext, ...namespaces: readonly string[]): Promis
     owner: async () => [],
     log,
   });
+  const use = (...secrets: readonly SidecarSecret[]) =>
+    copies.round(secrets, AbortSignal.timeout(60_000));
   return Object.assign(held, {
     labelled,
     everywhere,
     copies,
     messages: () => log.lines.map(({ message }) => message),
-    round: (...names: readonly string[]) => copies.round(names, AbortSignal.timeout(60_000)),
+    round: (...names: readonly string[]) => use(...names.map((name) => ({ name, entries: ["a"] }))),
+    use,
     refuse: (end: string, status: number) => void refused.set(end, status),
   });
 }
+
+const encoded = (texts: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(texts).map(([entry, text]) => [entry, btoa(text)]));
+const decoded = (secret: { readonly data: Readonly<Record<string, string>> } | undefined) =>
+  Object.fromEntries(
+    Object.entries(secret?.data ?? {}).map(([entry, text]) => [entry, atob(text)]),
+  );
+
+test("a copy has the entries that sidecars use, and nothing else", async (t) => {
+  const { secrets, use, copies } = await copying(t, "shop");
+  const data = encoded({ "agent-password": "mine", "controller-password": "not theirs" });
+  secrets.set(`${HOME}/users`, { metadata: { name: "users", namespace: HOME }, data });
+  const users = { name: "users", entries: ["agent-password"] };
+  await use(users);
+  assert.deepEqual(decoded(secrets.get("shop/users")), { "agent-password": "mine" });
+  assert.ok(!JSON.stringify(secrets.get("shop/users")).includes(btoa("not theirs")));
+  assert.deepEqual(copies.faults, []);
+  await use({ ...users, entries: ["agent-password", "pasword"] });
+  assert.deepEqual(copies.faults, ["Secret sluice/users lacks pasword, which sidecars use"]);
+});
+
+test("a copy that has more than sidecars use loses it", async (t) => {
+  const { secrets, use } = await copying(t, "shop");
+  const labels = { [COPY_OF]: HOME };
+  const data = encoded({ a: "old", b: "not theirs" });
+  secrets.set("shop/one", { metadata: { name: "one", namespace: "shop", labels }, data });
+  await use({ name: "one", entries: ["a"] });
+  assert.deepEqual(decoded(secrets.get("shop/one")), { a: "a" });
+});
+
+test("a copy without the private key is a Secret of another type", async (t) => {
+  const { secrets, use, api } = await copying(t, "shop");
+  const type = "kubernetes.io/tls";
+  const files = { "ca.crt": "authority", "tls.crt": "certificate", "tls.key": "key" };
+  const metadata = { name: "tls", namespace: HOME };
+  secrets.set(`${HOME}/tls`, { metadata, type, data: encoded(files) });
+  await use({ name: "tls", entries: Object.keys(files) });
+  assert.equal(secrets.get("shop/tls").type, type);
+  assert.deepEqual(decoded(secrets.get("shop/tls")), files);
+  // The API server demands both files of a Secret of that type, and lets no Secret change its type.
+  await use({ name: "tls", entries: ["ca.crt"] });
+  assert.equal(secrets.get("shop/tls").type, "Opaque");
+  assert.deepEqual(decoded(secrets.get("shop/tls")), { "ca.crt": "authority" });
+  const written = api.asked.filter(
+    ({ method, path }) => method !== "GET" && path.startsWith("/api/v1/namespaces/shop/secrets"),
+  );
+  assert.deepEqual(
+    written.map(({ method }) => method),
+    ["POST", "DELETE", "POST"],
+  );
+});
+
+test("a pull secret is copied with its type, and another type is not copied", async (t) => {
+  const { secrets, use, copies } = await copying(t, "shop");
+  const type = "kubernetes.io/dockerconfigjson";
+  const registry = { name: "registry", type, entries: [".dockerconfigjson"] };
+  const metadata = { name: "registry", namespace: HOME };
+  const data = encoded({ ".dockerconfigjson": "{}" });
+  secrets.set(`${HOME}/registry`, { metadata, type: "Opaque", data });
+  await use(registry);
+  assert.ok(!secrets.has("shop/registry"), "kubelets would not use it");
+  assert.deepEqual(copies.faults, [
+    `Secret sluice/registry: wanted the type ${type}, got Opaque; it is not copied`,
+  ]);
+  secrets.set(`${HOME}/registry`, { metadata, type, data });
+  await use(registry);
+  assert.equal(secrets.get("shop/registry").type, type);
+  assert.deepEqual(decoded(secrets.get("shop/registry")), { ".dockerconfigjson": "{}" });
+});
 
 const SIDECAR = { name: "sluice-agent", image: "sluice" };
 const PODS = {
@@ -66,6 +141,7 @@ const PODS = {
     containers: [{ ...SIDECAR, envFrom: [{ secretRef: { name: "one" } }] }],
   },
   "a volume": { containers: [], volumes: [{ name: "v", secret: { secretName: "one" } }] },
+  "its pulls": { containers: [], imagePullSecrets: [{ name: "one" }] },
   "a part of a volume": {
     containers: [],
     volumes: [{ name: "v", projected: { sources: [{ secret: { name: "one" } }] } }],

@@ -36,7 +36,7 @@ function everything(): Metrics {
   const warnings: MetricSource = {
     collect: (to) => to.number("sluice_policy_warnings", ["p", "not_run"], 1),
   };
-  server.certificate("tls.crt", () => 60);
+  server.certificate("tls.crt", () => ({ left: 60, lifetime: 300 }));
   // Counted by the controller's samples of these metrics.
   const samples: MetricSource = {
     collect(to) {

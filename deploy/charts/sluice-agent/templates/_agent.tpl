@@ -58,7 +58,7 @@
 {{- end -}}
 
 {{- define "agent.port" -}}
-{{- include "sluice.port" (dict "config" .Values.agent.config "path" "server.listener.addr" "default" ":8080" "where" "agent.config") -}}
+{{- include "sluice.port" (dict "config" .Values.agent.config "path" "server.listener.addr" "default" (ternary ":14280" ":8080" (eq (include "agent.mode" .) "KUBERNETES_SIDECAR")) "where" "agent.config") -}}
 {{- end -}}
 
 {{- define "agent.metricsPort" -}}

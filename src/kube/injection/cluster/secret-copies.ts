@@ -1,4 +1,5 @@
 // Copies of the Secrets that sidecars refer to: from the injector's namespace into each labelled one, and kept in step. A copy
+// has the entries that sidecars use and no others, because everyone who may read Secrets of the namespace reads it. One
 // that is no longer wanted stays as long as a pod of its namespace refers to it: a container that restarts reads it again. A
 // Secret of that name that somebody else made is left alone. The webhook configuration owns the copies, so that the cluster
 // removes them with it.
@@ -7,9 +8,9 @@ import { isDeepStrictEqual } from "node:util";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "../../api/client.ts";
-import { fieldOf, type KubeObject, type OwnerReference } from "../../api/objects.ts";
+import { fieldOf, type KubeObject, type OwnerReference, textOf } from "../../api/objects.ts";
 import { type Json, readPod, refersTo } from "../pod.ts";
-import type { Namespace } from "../settings.ts";
+import type { Namespace, SidecarSecret } from "../settings.ts";
 import { optional, SECRETS, type SecretPlace } from "../tls/stores.ts";
 import { livingPods } from "./living-pods.ts";
 
@@ -18,6 +19,12 @@ export const COPY_OF = "sluice/copy-of";
 
 /** Faults that every other namespace would have as well. */
 const EVERYWHERE: readonly string[] = ["UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"];
+
+/** Entries that the API server demands of a Secret of a type. */
+const DEMANDED: Readonly<Record<string, readonly string[]>> = {
+  "kubernetes.io/dockerconfigjson": [".dockerconfigjson"],
+  "kubernetes.io/tls": ["tls.crt", "tls.key"],
+};
 
 interface SecretCopiesOptions {
   readonly client: KubeClient;
@@ -54,12 +61,13 @@ export class SecretCopies {
    * Brings the copies of these Secrets in step, and removes those that nothing needs any more. A fault of one namespace does
    * not keep the others waiting. Throws a Fault when the API server does not answer.
    */
-  async round(names: readonly string[], signal: AbortSignal): Promise<void> {
+  async round(secrets: readonly SidecarSecret[], signal: AbortSignal): Promise<void> {
     const { home, namespaces, log } = this.#options;
+    const names = secrets.map(({ name }) => name);
     const wanted = [...namespaces()].map(({ name }) => name).filter((name) => name !== home);
     this.#meet(names);
     const faults: string[] = [];
-    if (names.length > 0) await this.#copyAll(names, wanted, faults, signal);
+    if (secrets.length > 0) await this.#copyAll(secrets, wanted, faults, signal);
     for (const [namespace, held] of this.#held) {
       const kept = wanted.includes(namespace) ? names : [];
       for (const name of [...held].filter((each) => !kept.includes(each))) {
@@ -81,22 +89,33 @@ export class SecretCopies {
   }
 
   async #copyAll(
-    names: readonly string[],
+    secrets: readonly SidecarSecret[],
     wanted: readonly string[],
     faults: string[],
     signal: AbortSignal,
   ): Promise<void> {
     const { client, home, owner } = this.#options;
     const owners = await owner(signal);
-    for (const name of names) {
+    for (const { name, type, entries } of secrets) {
       const original = await optional(client.get(SECRETS, { namespace: home, name }, signal));
       if (original === undefined) {
         faults.push(`Secret ${home}/${name} does not exist, and sidecars refer to it`);
         continue;
       }
+      if (type !== undefined && typeOf(original) !== type) {
+        const got = typeOf(original);
+        faults.push(
+          `Secret ${home}/${name}: wanted the type ${type}, got ${got}; it is not copied`,
+        );
+        continue;
+      }
+      const part = partOf(original, entries);
+      const missing = entries.filter((entry) => !Object.hasOwn(part.data, entry));
+      if (missing.length > 0)
+        faults.push(`Secret ${home}/${name} lacks ${missing.join(", ")}, which sidecars use`);
       for (const namespace of wanted) {
         this.#held.get(namespace)?.add(name);
-        const fault = await this.#copy(original, namespace, owners, signal);
+        const fault = await this.#copy(part, { namespace, name }, owners, signal);
         if (fault !== undefined) faults.push(fault);
       }
     }
@@ -104,26 +123,29 @@ export class SecretCopies {
 
   /** Returns what keeps the copy from being in step. */
   async #copy(
-    original: KubeObject,
-    namespace: string,
+    part: SecretPart,
+    place: SecretPlace,
     owners: readonly OwnerReference[],
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const { client, home } = this.#options;
-    const { name } = original.metadata;
+    const { namespace, name } = place;
     const copy = {
       apiVersion: "v1",
       kind: "Secret",
       metadata: { namespace, name, labels: { [COPY_OF]: home }, ownerReferences: owners },
-      type: fieldOf(original, "type") ?? "Opaque",
-      data: fieldOf(original, "data") ?? {},
+      ...part,
     };
     try {
-      const found = await optional(client.get(SECRETS, { namespace, name }, signal));
+      const found = await optional(client.get(SECRETS, place, signal));
       if (found === undefined) await client.create(SECRETS, copy, signal);
       else if (found.metadata.labels?.[COPY_OF] !== home) {
         return `Secret ${namespace}/${name} is no copy of ${home}/${name}: sidecars use it as it is`;
-      } else if (!isInStep(found, copy.data, owners)) {
+      } else if (typeOf(found) !== part.type) {
+        // The type of a Secret cannot change. Pods that start meanwhile wait.
+        await client.delete(SECRETS, place, signal);
+        await client.create(SECRETS, copy, signal);
+      } else if (!isInStep(found, part.data, owners)) {
         const metadata = { ...found.metadata, ownerReferences: owners };
         await client.update(SECRETS, { ...found, ...copy, metadata }, undefined, signal);
       }
@@ -178,6 +200,26 @@ export class SecretCopies {
     }
     return false;
   }
+}
+
+/** What a copy has in common with its original. */
+interface SecretPart {
+  readonly type: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+function partOf(original: KubeObject, entries: readonly string[]): SecretPart {
+  const whole = fieldOf(original, "data") ?? {};
+  const data = Object.fromEntries(
+    Object.entries(whole).filter(([entry]) => entries.includes(entry)),
+  );
+  const type = typeOf(original);
+  const fits = DEMANDED[type]?.every((entry) => Object.hasOwn(data, entry)) ?? false;
+  return { type: fits ? type : "Opaque", data };
+}
+
+function typeOf(secret: KubeObject): string {
+  return textOf(secret, "type") || "Opaque";
 }
 
 function isInStep(found: KubeObject, data: unknown, owners: readonly OwnerReference[]): boolean {

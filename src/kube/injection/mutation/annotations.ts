@@ -1,5 +1,6 @@
 // The labels and annotations by which the author of a pod or a namespace controls injection. Ours stand beside those of
-// the reference implementation, and win where both are set.
+// the reference implementation, and win where both are set. Whether a pod is injected may be said by a label as well, as
+// meshes have it.
 
 import { nearest } from "#base/text/spelling.ts";
 import type { Pod, Texts } from "../pod.ts";
@@ -23,6 +24,10 @@ const ANNOTATIONS = {
   cpuLimit: "sluice/resources-cpu-limit",
   memoryRequest: "sluice/resources-memory-request",
   memoryLimit: "sluice/resources-memory-limit",
+  envoyCpuRequest: "sluice/envoy-resources-cpu-request",
+  envoyCpuLimit: "sluice/envoy-resources-cpu-limit",
+  envoyMemoryRequest: "sluice/envoy-resources-memory-request",
+  envoyMemoryLimit: "sluice/envoy-resources-memory-limit",
   injected: INJECTED,
 } as const;
 
@@ -42,7 +47,9 @@ export interface Wishes {
   readonly envoy: boolean | undefined;
   readonly clientBaggage: ClientBaggage | undefined;
   readonly applicationPort: number | undefined;
+  /** Of the agent. */
   readonly resources: Partial<Resources>;
+  readonly envoyResources: Partial<Resources>;
   readonly warnings: readonly string[];
   /** Reasons why the pod cannot be injected as it asks: each names an annotation, what was wanted and what was got. */
   readonly faults: readonly string[];
@@ -54,30 +61,37 @@ export function isEnabled(labels: Texts): boolean {
   return own === undefined ? labels[REFERENCE_NAMESPACE_LABEL] === ENABLED : own === ENABLED;
 }
 
-export function readWishes({ annotations }: Pod, namespace: Namespace | undefined): Wishes {
+export function readWishes({ annotations, labels }: Pod, namespace: Namespace | undefined): Wishes {
   const faults: string[] = [];
   const take = <T>(key: string | undefined, read: Reading<T>, from = annotations) => {
     const got = key === undefined ? undefined : from[key];
     if (key === undefined || got === undefined) return undefined;
     const value = read.value(got);
-    if (value === undefined) faults.push(`${key}: wanted ${read.wanted}, got ${shown(got)}`);
+    const name = from === labels ? `label ${key}` : key;
+    if (value === undefined) faults.push(`${name}: wanted ${read.wanted}, got ${shown(got)}`);
     return value;
   };
-  const first = (key: keyof typeof REFERENCE) =>
-    [ANNOTATIONS[key], REFERENCE[key]].find((name) => annotations[name] !== undefined);
-  const resources = readResources((key) => take(ANNOTATIONS[key], QUANTITY));
+  const first = (key: keyof typeof REFERENCE, ...places: readonly Texts[]) =>
+    [ANNOTATIONS[key], REFERENCE[key]].find((name) =>
+      places.some((place) => place[name] !== undefined),
+    );
+  const injectKey = first("inject", annotations, labels);
+  const injectWishes = [annotations, labels].map((place) => take(injectKey, BOOL, place));
+  const resources = readResources(OF_AGENT, take, faults);
+  const envoyResources = readResources(OF_ENVOY, take, faults);
   const wishes = {
-    inject: take(first("inject"), BOOL),
+    // Whoever wrote "false" in either place wants no sidecar.
+    inject: injectWishes.includes(false) ? false : injectWishes.find((wish) => wish !== undefined),
     agentGroup:
-      take(first("agentGroup"), GROUP) ??
+      take(first("agentGroup", annotations), GROUP) ??
       take(ANNOTATIONS.agentGroup, GROUP, namespace?.annotations ?? {}),
     port: take(ANNOTATIONS.port, PORT),
     envoy: take(ANNOTATIONS.envoy, BOOL),
     clientBaggage: take(ANNOTATIONS.clientBaggage, CLIENT_BAGGAGE),
     applicationPort: take(ANNOTATIONS.applicationPort, PORT),
   };
-  faults.push(...exceeded(resources, "cpu"), ...exceeded(resources, "memory"));
-  return { ...wishes, resources, warnings: [...unknownNames(annotations)], faults };
+  const warnings = [...unknownNames(annotations), ...uselessLabels(labels)];
+  return { ...wishes, resources, envoyResources, warnings, faults };
 }
 
 interface Reading<T> {
@@ -135,22 +149,44 @@ export function amountOf(quantity: string): number | undefined {
   return digits === undefined || factor === undefined ? undefined : Number(digits) * factor;
 }
 
-function readResources(take: (key: keyof Resources) => string | undefined): Partial<Resources> {
-  const keys = ["cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit"] as const;
-  const found = keys.flatMap((key) => {
-    const quantity = take(key);
-    return quantity === undefined ? [] : [[key, quantity] as const];
-  });
-  return Object.fromEntries(found);
-}
+/** The annotation of each quantity. */
+type ResourceNames = Readonly<Record<keyof Resources, string>>;
 
-function exceeded(resources: Partial<Resources>, what: "cpu" | "memory"): readonly string[] {
-  const request = resources[`${what}Request`];
-  const limit = resources[`${what}Limit`];
-  if (request === undefined || limit === undefined) return [];
-  if ((amountOf(request) ?? 0) <= (amountOf(limit) ?? 0)) return [];
-  const key = ANNOTATIONS[`${what}Limit`];
-  return [`${key}: wanted at least the request, ${shown(request)}, got ${shown(limit)}`];
+const OF_AGENT: ResourceNames = {
+  cpuRequest: ANNOTATIONS.cpuRequest,
+  cpuLimit: ANNOTATIONS.cpuLimit,
+  memoryRequest: ANNOTATIONS.memoryRequest,
+  memoryLimit: ANNOTATIONS.memoryLimit,
+};
+
+const OF_ENVOY: ResourceNames = {
+  cpuRequest: ANNOTATIONS.envoyCpuRequest,
+  cpuLimit: ANNOTATIONS.envoyCpuLimit,
+  memoryRequest: ANNOTATIONS.envoyMemoryRequest,
+  memoryLimit: ANNOTATIONS.envoyMemoryLimit,
+};
+
+function readResources(
+  names: ResourceNames,
+  take: (name: string, read: Reading<string>) => string | undefined,
+  faults: string[],
+): Partial<Resources> {
+  const keys = ["cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit"] as const;
+  const found: Partial<Resources> = Object.fromEntries(
+    keys.flatMap((key) => {
+      const quantity = take(names[key], QUANTITY);
+      return quantity === undefined ? [] : [[key, quantity] as const];
+    }),
+  );
+  for (const what of ["cpu", "memory"] as const) {
+    const request = found[`${what}Request`];
+    const limit = found[`${what}Limit`];
+    if (request === undefined || limit === undefined) continue;
+    if ((amountOf(request) ?? 0) <= (amountOf(limit) ?? 0)) continue;
+    const name = names[`${what}Limit`];
+    faults.push(`${name}: wanted at least the request, ${shown(request)}, got ${shown(limit)}`);
+  }
+  return found;
 }
 
 /** A misspelt annotation would have no effect, and nobody would notice. */
@@ -161,6 +197,17 @@ function* unknownNames(annotations: Texts): Generator<string> {
     const meant = nearest(name, known);
     const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
     yield `annotation ${shown(name)} is unknown and has no effect${hint}`;
+  }
+}
+
+/** Of our names, only the wish about injection is read from labels. */
+function* uselessLabels(labels: Texts): Generator<string> {
+  const known: readonly string[] = Object.values(ANNOTATIONS);
+  for (const name of Object.keys(labels)) {
+    if (!name.startsWith("sluice/") || name === ANNOTATIONS.inject) continue;
+    const meant = known.includes(name) ? name : nearest(name, known);
+    const hint = meant === undefined ? "" : `; did you mean the annotation ${meant}?`;
+    yield `label ${shown(name)} has no effect${hint}`;
   }
 }
 

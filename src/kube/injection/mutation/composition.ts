@@ -1,15 +1,31 @@
 // Puts the containers of injection together with those of one pod, and says what would not work.
 
-import { type Container, isObject, type Json, type JsonObject, listAt, type Pod } from "../pod.ts";
-import type { ClusterAbilities, InjectionSettings, Resources } from "../settings.ts";
+import {
+  type Container,
+  isObject,
+  type Json,
+  type JsonObject,
+  listAt,
+  type Pod,
+  text,
+} from "../pod.ts";
+import {
+  type ClusterAbilities,
+  type InjectionSettings,
+  type Resources,
+  SIDECAR_HEALTH_PORT,
+  SIDECAR_METRICS_PORT,
+} from "../settings.ts";
 import type { Wishes } from "./annotations.ts";
 import { amountOf } from "./annotations.ts";
 import { ENVOY_NAME, envoyContainer } from "./envoy.ts";
-import { mergeContainer, mergeVolumes } from "./merge.ts";
+import { mergeContainer, mergePullSecrets, mergeVolumes } from "./merge.ts";
+import { everyContainer, isOurs, numbersIn, portsOf, probedPorts } from "./ports.ts";
 import {
-  AGENT_NAME,
   AGENT_NAMES,
+  type AgentPorts,
   agentContainer,
+  TELEMETRY_PORTS,
   volumesOf,
   type Wait,
   waiting,
@@ -25,6 +41,10 @@ const MARGIN_SECONDS = 3;
 const ENVOY_OUTLIVES_SECONDS = 5;
 const AGENT_OUTLIVES_SECONDS = 2;
 
+/** Ports that are tried in turn, from the default on. */
+const PORTS_TRIED = 100;
+const MOVES = "; the annotation sluice/port moves the agent";
+
 export interface CompositionInput {
   readonly pod: Pod;
   readonly settings: InjectionSettings;
@@ -36,21 +56,21 @@ export class Composition {
   readonly #wishes: Wishes;
   readonly #faults: string[] = [];
   readonly #warnings: string[] = [];
-  readonly #agentPort: number;
+  readonly #ports: AgentPorts;
   /** The port of the application that Envoy stands before; undefined without an Envoy. */
   readonly #applicationPort: number | undefined;
   #init: readonly Container[];
   #main: readonly Container[];
 
   constructor(input: CompositionInput, wishes: Wishes) {
-    const { pod, settings } = input;
+    const { pod } = input;
     this.#input = input;
     this.#wishes = wishes;
     this.#warnings.push(...wishes.warnings);
     this.#init = pod.initContainers;
     this.#main = pod.containers;
-    this.#agentPort = wishes.port ?? settings.sidecar.port;
     this.#applicationPort = this.#findApplicationPort();
+    this.#ports = this.#findPorts();
     this.#findClashes();
     this.#place(AGENT_NAMES, 0, (isNative) => this.#agent(isNative));
     this.#addEnvoy();
@@ -72,6 +92,7 @@ export class Composition {
     const { whole } = pod;
     const spec = isObject(whole["spec"]) ? whole["spec"] : {};
     const volumes = mergeVolumes(pod, volumesOf(settings.sidecar));
+    const pulls = mergePullSecrets(listAt(spec["imagePullSecrets"]), settings.pullSecrets);
     return {
       ...whole,
       spec: {
@@ -79,6 +100,7 @@ export class Composition {
         ...(this.#init.length === 0 ? {} : { initContainers: this.#init }),
         containers: this.#main,
         volumes,
+        ...(pulls.length === 0 ? {} : { imagePullSecrets: pulls }),
       },
     };
   }
@@ -87,7 +109,8 @@ export class Composition {
     const { settings } = this.#input;
     return agentContainer({
       settings: settings.sidecar,
-      port: this.#agentPort,
+      ports: this.#ports,
+      ipFamily: settings.ipFamily,
       agentGroup: this.#wishes.agentGroup,
       resources: combined(settings.sidecar.resources, this.#wishes.resources),
       wait: isNative ? undefined : this.#wait(this.#envoySeconds + AGENT_OUTLIVES_SECONDS),
@@ -101,13 +124,14 @@ export class Composition {
     const ports = {
       envoy: settings.envoy.port,
       admin: settings.envoy.adminPort,
-      agent: this.#agentPort,
+      agent: this.#ports.main,
       application,
     };
+    const resources = combined(settings.envoy.resources, this.#wishes.envoyResources);
     const agentAt = this.#init.findIndex(({ name }) => AGENT_NAMES.includes(name));
     this.#place([ENVOY_NAME], agentAt + 1, (isNative) =>
       envoyContainer(
-        settings.envoy,
+        { ...settings.envoy, resources },
         ports,
         settings.ipFamily,
         this.#wishes.clientBaggage ?? settings.envoy.clientBaggage,
@@ -186,6 +210,28 @@ export class Composition {
     return undefined;
   }
 
+  /**
+   * Where only the injected Envoy asks the agent, it listens on loopback, and its default port gives way to whatever the pod may
+   * use it for. Kubelets, which do not come over loopback, then ask another port.
+   */
+  #findPorts(): AgentPorts {
+    const { pod, settings } = this.#input;
+    const { port, isPortChosen, env } = settings.sidecar;
+    const mentioned = numbersIn(pod);
+    const free = (from: number) =>
+      Array.from({ length: PORTS_TRIED }, (_, at) => from + at).find(
+        (each) => !mentioned.has(each),
+      ) ?? from;
+    const isConfigured = (variable: string) => env.some(({ name }) => name === variable);
+    const isPrivate = !isPortChosen && this.#applicationPort !== undefined;
+    const hasHealth = isPrivate && !isConfigured(TELEMETRY_PORTS.health);
+    return {
+      main: this.#wishes.port ?? (isPrivate ? free(port) : port),
+      metrics: isConfigured(TELEMETRY_PORTS.metrics) ? undefined : free(SIDECAR_METRICS_PORT),
+      health: hasHealth ? free(SIDECAR_HEALTH_PORT) : undefined,
+    };
+  }
+
   /** Ports over TCP that the containers of the application declare. */
   #applicationPorts(): readonly { readonly name: string; readonly port: number }[] {
     return this.#input.pod.containers
@@ -197,7 +243,7 @@ export class Composition {
   #findClashes(): void {
     const { pod, settings } = this.#input;
     const { sidecar, envoy } = settings;
-    const wanted = new Map<number, string>([[this.#agentPort, "the agent"]]);
+    const wanted = new Map<number, string>([[this.#ports.main, "the agent"]]);
     const add = (port: number, who: string) => {
       const other = wanted.get(port);
       if (other === undefined) wanted.set(port, who);
@@ -212,15 +258,36 @@ export class Composition {
     }
     for (const container of everyContainer(pod)) {
       if (isOurs(container)) continue;
-      for (const { name, port } of portsOf(container)) {
+      const declared = portsOf(container);
+      for (const { name, port } of declared) {
         const who = wanted.get(port);
         if (who === undefined) continue;
-        const hint = port === this.#agentPort ? "; the annotation sluice/port moves the agent" : "";
+        const hint = port === this.#ports.main ? MOVES : "";
         this.#faults.push(
           `port ${port}: ${who} and container ${name} cannot both listen on it${hint}`,
         );
       }
+      if (!declared.some(({ port }) => port === this.#ports.main)) this.#findUndeclared(container);
     }
+  }
+
+  /** A container that listens on the agent's port without declaring it: its probes say so, and a variable may. */
+  #findUndeclared(container: Container): void {
+    const port = this.#ports.main;
+    const { name } = container;
+    if (probedPorts(container).includes(port)) {
+      this.#faults.push(
+        `port ${port}: the agent and container ${name}, which a probe asks there, cannot both listen on it${MOVES}`,
+      );
+      return;
+    }
+    const variable = listAt(container["env"]).find(
+      (each) => /^([A-Z0-9_]*_)?PORT$/.test(text(each["name"])) && each["value"] === `${port}`,
+    );
+    if (variable === undefined) return;
+    this.#warnings.push(
+      `variable ${text(variable["name"])} of container ${name} is ${port}, the agent's port: where the container listens there, it cannot start${MOVES}`,
+    );
   }
 
   #checkEnd(): void {
@@ -249,26 +316,6 @@ export class Composition {
 
 function native(container: Container, isNative: boolean): Container {
   return isNative ? { ...container, restartPolicy: "Always" } : container;
-}
-
-function isOurs({ name }: Container): boolean {
-  return AGENT_NAMES.includes(name) || name === AGENT_NAME || name === ENVOY_NAME;
-}
-
-/** Init containers that go on, and the others. Init containers that end first share no port with anything. */
-function everyContainer({ initContainers, containers }: Pod): readonly Container[] {
-  const goOn = initContainers.filter((container) => container["restartPolicy"] === "Always");
-  return [...goOn, ...containers];
-}
-
-function portsOf(
-  container: Container,
-): readonly { readonly name: string; readonly port: number }[] {
-  return listAt(container["ports"]).flatMap(({ containerPort, protocol = "TCP" }) =>
-    typeof containerPort === "number" && protocol === "TCP"
-      ? [{ name: container.name, port: containerPort }]
-      : [],
-  );
 }
 
 function withSleep(container: Container, seconds: number): Container {

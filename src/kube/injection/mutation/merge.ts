@@ -76,3 +76,15 @@ export function mergeVolumes({ volumes }: Pod, added: readonly Volume[]): readon
   const known = new Set(volumes.map(({ name }) => name));
   return [...volumes, ...added.filter(({ name }) => !known.has(name))];
 }
+
+/** The pull secrets of the pod, which those of its account are among already, and these. */
+export function mergePullSecrets(
+  own: readonly JsonObject[],
+  added: readonly string[],
+): readonly JsonObject[] {
+  return mergeList(
+    own,
+    added.map((name) => ({ name })),
+    "name",
+  );
+}

@@ -1,13 +1,18 @@
 // The containers that injection adds: the agent, and what both of them have in common.
 
 import type { Container, EnvVar, JsonObject, Volume, VolumeMount } from "../pod.ts";
-import type { ContainerSettings, Resources as Quantities, SidecarSettings } from "../settings.ts";
+import {
+  CERTIFICATES_PATH,
+  type ContainerSettings,
+  type InjectionSettings,
+  type Resources as Quantities,
+  type SidecarSettings,
+} from "../settings.ts";
 
 export const AGENT_NAME = "sluice-agent";
 /** Names of containers that are the agent, ours first. */
 export const AGENT_NAMES: readonly string[] = [AGENT_NAME, "aperture-agent"];
 
-export const CERTIFICATES_PATH = "/etc/sluice/certificates";
 const CERTIFICATES = "sluice-certificates";
 const NO_ACCOUNT = "sluice-no-account";
 
@@ -30,9 +35,26 @@ export interface Wait {
   readonly program: readonly string[];
 }
 
+export interface AgentPorts {
+  readonly main: number;
+  /** Undefined where it is configured. */
+  readonly metrics: number | undefined;
+  /** Where kubelets ask for health; the main port is then on loopback. Undefined: they ask the main port. */
+  readonly health: number | undefined;
+}
+
+/** Variables of ports beside the main port, which other programs of the pod may want to have. */
+export const TELEMETRY_PORTS = {
+  metrics: "SVC_AGENT_OTEL_PORTS_DEBUG_PORT",
+  health: "SVC_AGENT_OTEL_PORTS_HEALTH_CHECK_PORT",
+  profiles: "SVC_AGENT_OTEL_PORTS_PPROF_PORT",
+  pages: "SVC_AGENT_OTEL_PORTS_ZPAGES_PORT",
+} as const;
+
 export interface AgentOptions {
   readonly settings: SidecarSettings;
-  readonly port: number;
+  readonly ports: AgentPorts;
+  readonly ipFamily: InjectionSettings["ipFamily"];
   readonly agentGroup: string | undefined;
   readonly resources: Quantities;
   /** Undefined where the agent is a native sidecar, which ends after the application. */
@@ -41,12 +63,19 @@ export interface AgentOptions {
 
 export function agentContainer({
   settings,
-  port,
+  ports,
+  ipFamily,
   agentGroup,
   resources,
   wait,
 }: AgentOptions): Container {
   const { probes, certificates, otherPorts } = settings;
+  const port = ports.health ?? ports.main;
+  const named = [
+    { name: "sluice", port: ports.main },
+    { name: "sluice-metrics", port: ports.metrics },
+    { name: "sluice-health", port: ports.health },
+  ];
   const probe = (name: "liveness" | "readiness") =>
     probes === "TCP"
       ? { tcpSocket: { port } }
@@ -54,8 +83,13 @@ export function agentContainer({
   return {
     name: AGENT_NAME,
     args: ["agent"],
-    env: agentEnv(settings, port, agentGroup),
-    ports: [{ name: "sluice", containerPort: port, protocol: "TCP" }, ...otherPorts],
+    env: agentEnv(settings, ports, ipFamily, agentGroup),
+    ports: [
+      ...named.flatMap(({ name, port: containerPort }) =>
+        containerPort === undefined ? [] : [{ name, containerPort, protocol: "TCP" }],
+      ),
+      ...otherPorts,
+    ],
     // Alive, not ready: a sidecar that waits for etcd must hold up neither the application nor a mesh's proxy behind it,
     // over which etcd may have to be reached. Until the sidecar is ready the pod is not, and gets no requests.
     startupProbe: { ...probe("liveness"), periodSeconds: 1, failureThreshold: 60 },
@@ -136,7 +170,8 @@ function resourcesOf(quantities: Quantities): JsonObject {
 /** Facts about the pod come first, because later values refer to them. */
 function agentEnv(
   { env }: SidecarSettings,
-  port: number,
+  { main, metrics, health }: AgentPorts,
+  ipFamily: InjectionSettings["ipFamily"],
   agentGroup: string | undefined,
 ): readonly EnvVar[] {
   const own: readonly EnvVar[] = [
@@ -149,14 +184,28 @@ function agentEnv(
     { name: "SVC_AGENT_CLOUDEXT_INSTALLATION_MODE", value: "KUBERNETES_SIDECAR" },
     // Sidecars have no rights on the Kubernetes API: the controller discovers services for them.
     { name: "SVC_AGENT_SERVICE_DISCOVERY_KUBERNETES_SOURCE", value: "controller" },
-    { name: "SVC_AGENT_SERVER_LISTENER_ADDR", value: `:${port}` },
+    {
+      name: "SVC_AGENT_SERVER_LISTENER_ADDR",
+      value: health === undefined ? `:${main}` : `127.0.0.1:${main}`,
+    },
+    ...(health === undefined
+      ? []
+      : [{ name: "SVC_AGENT_OTEL_PORTS_HOST", value: ipFamily === "IPv6" ? "::" : "0.0.0.0" }]),
     ...(agentGroup === undefined
       ? []
       : [{ name: "SVC_AGENT_AGENT_INFO_AGENT_GROUP", value: agentGroup }]),
   ];
   const isOwn = new Set(own.map(({ name }) => name));
   const configured = env.filter(({ name }) => !isOwn.has(name));
-  return [...own, ...configured];
+  const isConfigured = new Set(configured.map(({ name }) => name));
+  // Ports that nobody asked for would be taken from the application, which starts later.
+  const telemetry = [
+    { name: TELEMETRY_PORTS.metrics, value: `${metrics ?? 0}` },
+    { name: TELEMETRY_PORTS.health, value: `${health ?? 0}` },
+    { name: TELEMETRY_PORTS.profiles, value: "0" },
+    { name: TELEMETRY_PORTS.pages, value: "0" },
+  ].filter(({ name }) => !isConfigured.has(name));
+  return [...own, ...telemetry, ...configured];
 }
 
 function fact(name: string, fieldPath: string): EnvVar {

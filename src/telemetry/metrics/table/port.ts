@@ -55,6 +55,11 @@ export const PORT_METRICS = {
     about:
       "Seconds until the certificate that the port uses expires, or the first of its chain; negative afterwards.",
   },
+  certificate_lifetime_seconds: {
+    type: "gauge",
+    labels: ["file"],
+    about: "Seconds for which that certificate is valid in all.",
+  },
   http2_server_faults_total: {
     type: "counter",
     labels: ["fault"],

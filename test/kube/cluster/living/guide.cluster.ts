@@ -68,7 +68,7 @@ await onOwnMachine(import.meta.filename, () => {
           const pod = await podOf(namespace, deployment);
           const { code, out, err } = await kubelet.exec(pod, command.split(" "));
           assert.equal(code, 0, err);
-          assert.match(out, line.endsWith(" agents") ? /^10\.\S+:8080 .* default /m : /per-user/);
+          assert.match(out, line.endsWith(" agents") ? /^10\.\S+:14280 .* default /m : /per-user/);
         } else if (line.includes(" curl ")) await request(line);
         else if (!line.includes(" port-forward "))
           await shell(line.replace("REGISTRY", "registry.example.com"));
