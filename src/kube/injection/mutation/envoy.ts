@@ -130,9 +130,12 @@ const connections = (clientBaggage: ClientBaggage): JsonObject => ({
       typed_config: typed(
         "envoy.extensions.access_loggers.open_telemetry.v3.OpenTelemetryAccessLogConfig",
         {
-          log_name: "ingress",
-          grpc_service: { envoy_grpc: { cluster_name: "sluice" } },
-          buffer_flush_interval: "0.2s",
+          common_config: {
+            log_name: "ingress",
+            transport_api_version: "V3",
+            grpc_service: { envoy_grpc: { cluster_name: "sluice" } },
+            buffer_size_bytes: 0,
+          },
           disable_builtin_labels: true,
           attributes: {
             values: [
