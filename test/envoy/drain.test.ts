@@ -29,7 +29,10 @@ test("every request gets a decision while agents are restarted in turn", async (
     agent: agents[0]?.address ?? "",
     otherAgent: agents[1]?.address ?? "",
     service: await startService(t),
-    edit: (bootstrap) => bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "10s"),
+    edit(bootstrap) {
+      bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "10s");
+      bootstrap.serviceSpeaksHttp1();
+    },
   });
   const ask = http2(t, envoy.url);
   const seen = new Map<number, number>();

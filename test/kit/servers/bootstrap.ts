@@ -5,7 +5,11 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { envoyContainer } from "../../../src/kube/injection/mutation/envoy.ts";
+import {
+  type EnvoyTraffic,
+  envoyContainer,
+  TRAFFIC,
+} from "../../../src/kube/injection/mutation/envoy.ts";
 import { objectsIn } from "../kube/client.ts";
 
 const DEPLOY = join(import.meta.dirname, "../../../deploy");
@@ -41,6 +45,8 @@ export const AT = {
   filters: [...MANAGER, "http_filters"],
   extAuthz: [...MANAGER, "http_filters", 0, "typed_config"],
   accessLog: [...MANAGER, "access_log"],
+  /** The routes of gRPC, of requests that only read, and of all others. */
+  routes: [...MANAGER, "route_config", "virtual_hosts", 0, "routes"],
   logFields: [...MANAGER, "access_log", 0, "typed_config", "log_format", "json_format"],
 } as const satisfies Record<string, Path>;
 
@@ -51,6 +57,8 @@ export interface Addresses {
   readonly agent: string;
   /** Address of the other agent, `host:port`, for the bootstrap with two of them. */
   readonly otherAgent?: string;
+  /** What an injected Envoy does with requests, where it differs from the defaults. */
+  readonly traffic?: Partial<EnvoyTraffic>;
   /** Port of the service behind Envoy. */
   readonly service: number;
 }
@@ -79,6 +87,17 @@ export class Bootstrap {
   get(path: Path): unknown {
     const [holder, last] = this.#holder(path);
     return Reflect.get(holder, last);
+  }
+
+  /** As the bootstraps say for services that know only HTTP/1.1, whatever their clients speak. */
+  serviceSpeaksHttp1(): void {
+    const protocol = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+    this.set(["static_resources", "clusters", 1, "typed_extension_protocol_options"], {
+      [protocol]: {
+        "@type": `type.googleapis.com/${protocol}`,
+        explicit_http_config: { http_protocol_options: {} },
+      },
+    });
   }
 
   /** Sets the value at the path. The objects on the way must exist. */
@@ -147,7 +166,7 @@ function textOf(bootstrap: Exclude<Shipped, "injected">): string {
 }
 
 /** What the container of an injected pod gets, with its arguments. */
-function injected({ agent, service }: Addresses): Text {
+function injected({ agent, service, traffic }: Addresses): Text {
   const ports = { envoy: 0, admin: 0, agent: portOf(agent), application: service };
   const settings = {
     image: "envoy",
@@ -161,7 +180,7 @@ function injected({ agent, service }: Addresses): Text {
     clientBaggage: "ignore",
     applicationSleepSeconds: 5,
   } as const;
-  const container = envoyContainer(settings, ports, "IPv4", "ignore", undefined);
+  const container = envoyContainer(settings, ports, "IPv4", { ...TRAFFIC, ...traffic }, undefined);
   const [flag, text = "", ...args] = container["args"] as readonly string[];
   assert.equal(flag, "--config-yaml");
   return { text, args };
