@@ -30,7 +30,7 @@ export interface Application {
 }
 
 /**
- * `/slow`, `/events`, `/upload`, an upgrade to `websocket` anywhere; any other path is echoed. `/leave` ends a connection
+ * `/slow`, `/events`, `/upload`, `/open` (never ends), `/talk` (answers each part of a body at once), an upgrade to `websocket` anywhere; any other path is echoed. `/leave` ends a connection
  * that was used before, as an application does whose time to keep it ends while a request is on its way.
  */
 export async function startApplication(test: Ending): Promise<Application> {
@@ -46,7 +46,9 @@ export async function startApplication(test: Ending): Promise<Application> {
     const { url = "", httpVersion } = request;
     paths.push(url);
     response.once("finish", () => used.add(request.socket));
-    if (url === "/slow") later(() => response.end("at last"));
+    if (url === "/open") response.write("and no end");
+    else if (url === "/talk") request.pipe(response);
+    else if (url === "/slow") later(() => response.end("at last"));
     else if (url === "/events") {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write("data: first\n\n");

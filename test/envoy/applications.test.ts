@@ -88,6 +88,18 @@ for (const bootstrap of ["sidecar.yaml", "injected"] as const) {
       },
     );
 
+    await t.test("more requests at once than Envoy's own bounds, 1 024, allow", async () => {
+      const agent = new Agent();
+      for (let open = 0; open < 1_100; open += 100) {
+        const begun = Array.from({ length: 100 }, async () => {
+          const [response] = await once(request(`${envoy.url}/open`, { agent }).end(), "response");
+          return response.statusCode;
+        });
+        assert.deepEqual(new Set(await Promise.all(begun)), new Set([200]));
+      }
+      agent.destroy();
+    });
+
     await t.test("HTTP/1.0, with and without a host", async (t) => {
       for (const host of ["", "host: shop\r\n"]) {
         const socket = await connected(t, envoy.port);
@@ -166,6 +178,17 @@ for (const bootstrap of ["sidecar.yaml", "injected"] as const) {
     );
   });
 }
+
+test("an upload that waits for answers passes where classifiers see no bodies", async (t) => {
+  const application = await startApplication(t);
+  const envoy = await before(t, "injected", application.port, { bodyBytes: 0 });
+  const outgoing = request(`${envoy.url}/talk`, { method: "POST", agent: new Agent() });
+  outgoing.write("one");
+  const [response] = await once(outgoing, "response");
+  assert.equal(String((await once(response, "data"))[0]), "one");
+  outgoing.end("two");
+  assert.equal(Buffer.concat(await response.toArray()).toString(), "two");
+});
 
 test("escaped slashes: refused, unless the pod says otherwise", async (t) => {
   const application = await startApplication(t);
