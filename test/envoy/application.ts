@@ -112,7 +112,7 @@ const method = (path: string, requestStream: boolean, responseStream: boolean) =
   responseDeserialize: (buffer: Buffer) => buffer,
 });
 
-/** The methods `/echo.Echo/…`: `Unary`, `Fail`, `Up` (answers with the number of messages), `Down` and `Both`, all with trailers. */
+/** The methods `/echo.Echo/…`: `Unary`, `Slow`, `Fail`, `Up` (answers with the number of messages), `Down` and `Both`, all with trailers. */
 export async function startGrpcApplication(test: Ending): Promise<number> {
   const server = new Server();
   const trailers = () => {
@@ -123,6 +123,7 @@ export async function startGrpcApplication(test: Ending): Promise<number> {
   server.addService(
     {
       unary: method("/echo.Echo/Unary", false, false),
+      slow: method("/echo.Echo/Slow", false, false),
       fail: method("/echo.Echo/Fail", false, false),
       up: method("/echo.Echo/Up", true, false),
       down: method("/echo.Echo/Down", false, true),
@@ -131,6 +132,10 @@ export async function startGrpcApplication(test: Ending): Promise<number> {
     {
       unary: (call: ServerUnaryCall<Bytes, Bytes>, done: sendUnaryData<Bytes>) =>
         done(null, call.request, trailers()),
+      slow(call: ServerUnaryCall<Bytes, Bytes>, done: sendUnaryData<Bytes>) {
+        const timer = setTimeout(() => done(null, call.request), LONG_MS);
+        call.once("cancelled", () => clearTimeout(timer));
+      },
       fail: (_: ServerUnaryCall<Bytes, Bytes>, done: sendUnaryData<Bytes>) =>
         done({ code: status.FAILED_PRECONDITION, details: "not now", metadata: trailers() }),
       up(call: ServerReadableStream<Bytes, Bytes>, done: sendUnaryData<Bytes>) {

@@ -19,5 +19,5 @@ test("the bootstrap is the shipped one with the ports of the pod", () => {
   assert.deepEqual(envoyBootstrap(ports, "IPv6", TRAFFIC), shipped);
   const other = { envoy: 1, admin: 2, agent: 3, application: 4 };
   const moved = JSON.stringify(envoyBootstrap(other, "IPv4", TRAFFIC));
-  assert.deepEqual(moved.match(/(?<="port_value":)\d+/g), ["2", "1", "3", "4"]);
+  assert.deepEqual(moved.match(/(?<="port_value":)\d+/g), ["2", "1", "3", "4", "4"]);
 });

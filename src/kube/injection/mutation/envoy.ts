@@ -118,33 +118,42 @@ export function envoyBootstrap(
           ],
           load_assignment: assignment("sluice", agent),
         },
+        service("service", application, {
+          use_downstream_protocol_config: { http_protocol_options: {}, http2_protocol_options: {} },
+        }),
+        // Calls of gRPC are judged without their bodies. They go on as HTTP/2 only, so that nobody hides the body of another
+        // request by calling it gRPC.
+        service("service-grpc", application, {
+          explicit_http_config: { http2_protocol_options: {} },
+        }),
+      ],
+    },
+  };
+}
+
+/** A cluster with the application. */
+function service(name: string, port: number, protocol: JsonObject): JsonObject {
+  return {
+    name,
+    type: "STATIC",
+    connect_timeout: "1s",
+    typed_extension_protocol_options: {
+      [UPSTREAM]: typed(UPSTREAM, {
+        ...protocol,
+        common_http_protocol_options: { idle_timeout: "1s" },
+      }),
+    },
+    circuit_breakers: {
+      thresholds: [
         {
-          name: "service",
-          type: "STATIC",
-          connect_timeout: "1s",
-          typed_extension_protocol_options: {
-            [UPSTREAM]: typed(UPSTREAM, {
-              use_downstream_protocol_config: {
-                http_protocol_options: {},
-                http2_protocol_options: {},
-              },
-              common_http_protocol_options: { idle_timeout: "1s" },
-            }),
-          },
-          circuit_breakers: {
-            thresholds: [
-              {
-                max_connections: UNBOUNDED,
-                max_pending_requests: UNBOUNDED,
-                max_requests: UNBOUNDED,
-                max_retries: UNBOUNDED,
-              },
-            ],
-          },
-          load_assignment: assignment("service", application),
+          max_connections: UNBOUNDED,
+          max_pending_requests: UNBOUNDED,
+          max_requests: UNBOUNDED,
+          max_retries: UNBOUNDED,
         },
       ],
     },
+    load_assignment: assignment(name, port),
   };
 }
 
@@ -247,7 +256,7 @@ const connections = ({
         routes: [
           {
             match: { prefix: "/", grpc: {} },
-            route: { cluster: "service", timeout: "0s" },
+            route: { cluster: "service-grpc", timeout: "0s" },
             typed_per_filter_config: {
               "envoy.filters.http.ext_authz": typed(`${EXT_AUTHZ}.ExtAuthzPerRoute`, {
                 check_settings: { disable_request_body_buffering: true },
