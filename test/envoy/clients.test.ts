@@ -92,6 +92,7 @@ async function house(
     agent: address,
     service: await startService(test),
     edit(bootstrap) {
+      bootstrap.serviceSpeaksHttp1();
       bootstrap.set([...AT.extAuthz, "grpc_service"], {
         ...CLIENTS[client](address),
         // A machine that is busy with other tests must not look like an unreachable agent.

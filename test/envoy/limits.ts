@@ -7,17 +7,13 @@ import type { TestContext } from "node:test";
 import { AT, type Bootstrap } from "../kit/servers/bootstrap.ts";
 import type { Envoy } from "../kit/servers/envoy.ts";
 
-export const ROUTE = [
-  ...AT.accessLog.slice(0, -1),
-  "route_config",
-  "virtual_hosts",
-  0,
-  "routes",
-  0,
-  "route",
-];
+/** The route of requests that only read. */
+export const ROUTE = [...AT.routes, 1, "route"];
+
 export function limitsFarAway(bootstrap: Bootstrap): void {
   bootstrap.accessLogOf("access-log-grpc.yaml");
+  // The client speaks HTTP/2, the services do not.
+  bootstrap.serviceSpeaksHttp1();
   bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "20s");
   bootstrap.set([...ROUTE, "timeout"], "300s");
   // By default Envoy makes at most 1 024 calls of each cluster at once.

@@ -39,7 +39,10 @@ async function house(test: TestContext, policy: string): Promise<House> {
     agent: sluice.address,
     service: await startService(test),
     // These tests count requests. They do not measure latency on a machine that runs everything at once.
-    edit: (bootstrap) => bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "10s"),
+    edit(bootstrap) {
+      bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "10s");
+      bootstrap.serviceSpeaksHttp1();
+    },
   });
   return { client: http2(test, envoy.url), policies: sluice.policies, address: sluice.address };
 }

@@ -7,14 +7,13 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { parse } from "yaml";
 import { type KubeObject, objectsIn } from "../kit/kube/client.ts";
-import { AT, type Bootstrap, endpointOf, type Path } from "../kit/servers/bootstrap.ts";
+import { AT, type Bootstrap, endpointOf } from "../kit/servers/bootstrap.ts";
 import { counted } from "../kit/sluice/scrape.ts";
 import { until } from "../kit/until.ts";
 import { BOUNDED, limited, six } from "./recipe.ts";
 
 const RECIPES = join(import.meta.dirname, "../../deploy/recipes");
 const TYPES = "type.googleapis.com/envoy.extensions";
-const ROUTE: Path = [...AT.filters.slice(0, -1), "route_config", "virtual_hosts", 0, "routes", 0];
 
 /** The part that a control plane adds to the configuration of an Envoy. */
 interface Translation {
@@ -216,7 +215,7 @@ function apply(
       typed_config: { "@type": `${TYPES}.filters.http.router.v3.Router` },
     },
   ]);
-  if (perRoute !== undefined) bootstrap.set([...ROUTE, "typed_per_filter_config"], perRoute);
+  if (perRoute !== undefined) bootstrap.set([...AT.routes, 1, "typed_per_filter_config"], perRoute);
   // The first log is the one that the test's kit reads.
   bootstrap.set([...AT.accessLog, "length"], 1);
   if (accessLog !== undefined) bootstrap.set([...AT.accessLog, 1], accessLog);

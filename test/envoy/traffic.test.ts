@@ -72,6 +72,7 @@ async function house(test: TestContext, kind: "tcp" | "unix", raw = false): Prom
     service: await startService(test),
     edit(bootstrap) {
       edit(bootstrap);
+      bootstrap.serviceSpeaksHttp1();
       if (raw) bootstrap.set([...AT.extAuthz, "encode_raw_headers"], true);
     },
   });

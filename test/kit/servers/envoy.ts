@@ -1,7 +1,7 @@
-// Starts a real Envoy on a bootstrap of deploy/envoy, and reads its ports, access log, clusters and stats.
+// Starts a real Envoy on a bootstrap that Sluice ships, and reads its ports, access log, clusters and stats.
 
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { envoy as installed } from "../../../deploy/tools/install.ts";
@@ -38,17 +38,11 @@ export async function startEnvoy(test: TestContext, options: EnvoyOptions): Prom
   const bootstrap = new Bootstrap(options);
   options.edit?.(bootstrap);
   const folder = folderOf(test);
-  const config = join(folder, "envoy.json");
   const adminFile = join(folder, "admin");
-  writeFileSync(config, bootstrap.toString());
   const own = child(test, installed(), [
-    "--config-path",
-    config,
+    ...bootstrap.args,
     "--admin-address-path",
     adminFile,
-    "--disable-hot-restart",
-    "--concurrency",
-    "1",
     "--log-level",
     "error",
     // Access logs are written at once instead of every ten seconds.

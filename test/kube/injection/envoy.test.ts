@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { parse } from "yaml";
-import { envoyBootstrap } from "../../../src/kube/injection/mutation/envoy.ts";
+import { envoyBootstrap, TRAFFIC } from "../../../src/kube/injection/mutation/envoy.ts";
 
 test("the bootstrap is the shipped one with the ports of the pod", () => {
   const file = join(import.meta.dirname, "../../../deploy/envoy/sidecar.yaml");
@@ -14,10 +14,10 @@ test("the bootstrap is the shipped one with the ports of the pod", () => {
   assert.equal(listener.address.socket_address.address, "127.0.0.1");
   listener.address.socket_address.address = "0.0.0.0";
   const ports = { envoy: 10_000, admin: 9_901, agent: 8_080, application: 9_000 };
-  assert.deepEqual(envoyBootstrap(ports, "IPv4", "ignore"), shipped);
+  assert.deepEqual(envoyBootstrap(ports, "IPv4", TRAFFIC), shipped);
   Object.assign(listener.address.socket_address, { address: "::", ipv4_compat: true });
-  assert.deepEqual(envoyBootstrap(ports, "IPv6", "ignore"), shipped);
+  assert.deepEqual(envoyBootstrap(ports, "IPv6", TRAFFIC), shipped);
   const other = { envoy: 1, admin: 2, agent: 3, application: 4 };
-  const moved = JSON.stringify(envoyBootstrap(other, "IPv4", "ignore"));
-  assert.deepEqual(moved.match(/(?<="port_value":)\d+/g), ["2", "1", "3", "4"]);
+  const moved = JSON.stringify(envoyBootstrap(other, "IPv4", TRAFFIC));
+  assert.deepEqual(moved.match(/(?<="port_value":)\d+/g), ["2", "1", "3", "4", "4"]);
 });

@@ -426,6 +426,32 @@ test("the baggage of Envoy's clients is ignored unless the pod or the settings s
   );
 });
 
+test("annotations say what Envoy does with silence, bodies and escaped slashes", () => {
+  const spec = { containers: [application({ ports: [{ containerPort: 9_000 }] })] };
+  const bootstrapOf = (wish: Record<string, string>) => {
+    const annotations = { "sluice/envoy-inject": "true", ...wish };
+    const { args } = containerOf(injected(podWith({ spec, annotations })).whole, "sluice-envoy");
+    assert.ok(Array.isArray(args));
+    return String(args[1]);
+  };
+  const usual = bootstrapOf({});
+  assert.match(usual, /"stream_idle_timeout":"3600s"/);
+  assert.match(usual, /"max_request_bytes":8192/);
+  assert.match(usual, /"REJECT_REQUEST"/);
+  const other = bootstrapOf({
+    "sluice/envoy-idle-timeout": "4h",
+    "sluice/envoy-body-bytes": "0",
+    "sluice/envoy-escaped-slashes": "keep",
+  });
+  assert.match(
+    other,
+    /"stream_idle_timeout":"14400s","common_http_[^:]*:{"idle_timeout":"14400s"}/,
+  );
+  assert.doesNotMatch(other, /with_request_body/);
+  assert.match(other, /"KEEP_UNCHANGED"/);
+  assert.match(bootstrapOf({ "sluice/envoy-idle-timeout": "0s" }), /"stream_idle_timeout":"0s"/);
+});
+
 test("a pod of a mesh gets no second proxy unless it asks for it", () => {
   const settings = { ...SETTINGS, envoy: { ...SETTINGS.envoy, inject: true } };
   const spec = { containers: [application(), { name: "istio-proxy", image: "p" }] };

@@ -19,6 +19,9 @@ const ANNOTATIONS = {
   port: "sluice/port",
   envoy: "sluice/envoy-inject",
   clientBaggage: "sluice/envoy-client-baggage",
+  escapedSlashes: "sluice/envoy-escaped-slashes",
+  idleSeconds: "sluice/envoy-idle-timeout",
+  bodyBytes: "sluice/envoy-body-bytes",
   applicationPort: "sluice/application-port",
   cpuRequest: "sluice/resources-cpu-request",
   cpuLimit: "sluice/resources-cpu-limit",
@@ -39,6 +42,9 @@ const REFERENCE = {
 /** Reserved for the agents of the cloud. */
 const CLOUD_GROUP = "aperture-cloud";
 
+/** What Envoy does with a request whose path has `%2F` or `%5C`. */
+export type EscapedSlashes = "reject" | "keep" | "redirect";
+
 export interface Wishes {
   /** The pod's own wish about injection; undefined where it states none. */
   readonly inject: boolean | undefined;
@@ -46,6 +52,9 @@ export interface Wishes {
   readonly port: number | undefined;
   readonly envoy: boolean | undefined;
   readonly clientBaggage: ClientBaggage | undefined;
+  readonly escapedSlashes: EscapedSlashes | undefined;
+  readonly idleSeconds: number | undefined;
+  readonly bodyBytes: number | undefined;
   readonly applicationPort: number | undefined;
   /** Of the agent. */
   readonly resources: Partial<Resources>;
@@ -88,6 +97,9 @@ export function readWishes({ annotations, labels }: Pod, namespace: Namespace | 
     port: take(ANNOTATIONS.port, PORT),
     envoy: take(ANNOTATIONS.envoy, BOOL),
     clientBaggage: take(ANNOTATIONS.clientBaggage, CLIENT_BAGGAGE),
+    escapedSlashes: take(ANNOTATIONS.escapedSlashes, ESCAPED_SLASHES),
+    idleSeconds: take(ANNOTATIONS.idleSeconds, IDLE_SECONDS),
+    bodyBytes: take(ANNOTATIONS.bodyBytes, BODY_BYTES),
     applicationPort: take(ANNOTATIONS.applicationPort, PORT),
   };
   const warnings = [...unknownNames(annotations), ...uselessLabels(labels)];
@@ -108,6 +120,30 @@ const BOOL: Reading<boolean> = {
 const CLIENT_BAGGAGE: Reading<ClientBaggage> = {
   wanted: '"ignore" or "believe"',
   value: (text) => (text === "ignore" || text === "believe" ? text : undefined),
+};
+
+const ESCAPED_SLASHES: Reading<EscapedSlashes> = {
+  wanted: '"reject", "keep" or "redirect"',
+  value: (text) => (text === "reject" || text === "keep" || text === "redirect" ? text : undefined),
+};
+
+const SECONDS = { s: 1, m: 60, h: 3_600 } as const;
+
+const IDLE_SECONDS: Reading<number> = {
+  wanted: "a time such as 90s, 30m or 4h, or 0s for no limit",
+  value: (text) => {
+    const [, digits, unit] = /^(\d{1,6})([smh])$/.exec(text) ?? [];
+    return unit === undefined ? undefined : Number(digits) * SECONDS[unit as keyof typeof SECONDS];
+  },
+};
+
+/** Of the part of a body that Envoy holds back until Sluice has judged it. */
+const MAX_BODY_BYTES = 2 ** 20;
+
+const BODY_BYTES: Reading<number> = {
+  wanted: `a number of bytes from 0 to ${MAX_BODY_BYTES}`,
+  value: (text) =>
+    /^\d{1,7}$/.test(text) && Number(text) <= MAX_BODY_BYTES ? Number(text) : undefined,
 };
 
 const PORT: Reading<number> = {

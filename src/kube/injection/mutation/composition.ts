@@ -18,7 +18,7 @@ import {
 } from "../settings.ts";
 import type { Wishes } from "./annotations.ts";
 import { amountOf } from "./annotations.ts";
-import { ENVOY_NAME, envoyContainer } from "./envoy.ts";
+import { ENVOY_NAME, type EnvoyTraffic, envoyContainer, TRAFFIC } from "./envoy.ts";
 import { mergeContainer, mergePullSecrets, mergeVolumes } from "./merge.ts";
 import { everyContainer, isOurs, numbersIn, portsOf, probedPorts } from "./ports.ts";
 import {
@@ -134,7 +134,7 @@ export class Composition {
         { ...settings.envoy, resources },
         ports,
         settings.ipFamily,
-        this.#wishes.clientBaggage ?? settings.envoy.clientBaggage,
+        this.#traffic(),
         isNative ? undefined : this.#wait(this.#envoySeconds, ["sleep", `${this.#envoySeconds}`]),
       ),
     );
@@ -156,6 +156,16 @@ export class Composition {
           this.#warnings.push(
             `container ${container.name} loses requests when its pod ends, because this cluster cannot delay its end (Kubernetes 1.30): give it a preStop that sleeps ${seconds} s`,
           );
+  }
+
+  #traffic(): EnvoyTraffic {
+    const { clientBaggage, escapedSlashes, idleSeconds, bodyBytes } = this.#wishes;
+    return {
+      clientBaggage: clientBaggage ?? this.#input.settings.envoy.clientBaggage,
+      escapedSlashes: escapedSlashes ?? TRAFFIC.escapedSlashes,
+      idleSeconds: idleSeconds ?? TRAFFIC.idleSeconds,
+      bodyBytes: bodyBytes ?? TRAFFIC.bodyBytes,
+    };
   }
 
   /** Merges a container where the pod has one of these names, else adds it, as a native sidecar where that is possible. */

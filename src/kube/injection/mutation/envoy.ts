@@ -4,6 +4,7 @@
 
 import type { Container, Json, JsonObject } from "../pod.ts";
 import type { ClientBaggage, EnvoySettings, InjectionSettings } from "../settings.ts";
+import type { EscapedSlashes } from "./annotations.ts";
 import { common, type Wait } from "./sidecar.ts";
 
 export const ENVOY_NAME = "sluice-envoy";
@@ -16,18 +17,44 @@ export interface EnvoyPorts {
   readonly application: number;
 }
 
+/** How the author of a pod wants requests to be treated. */
+export interface EnvoyTraffic {
+  readonly clientBaggage: ClientBaggage;
+  readonly escapedSlashes: EscapedSlashes;
+  /** Seconds for which a connection or a stream may be silent; 0 for ever. */
+  readonly idleSeconds: number;
+  /** Bytes of a request's body that classifiers can read, for which the request waits. */
+  readonly bodyBytes: number;
+}
+
+export const TRAFFIC: EnvoyTraffic = {
+  clientBaggage: "ignore",
+  escapedSlashes: "reject",
+  idleSeconds: 3_600,
+  bodyBytes: 8_192,
+};
+
+const SLASHES = {
+  reject: "REJECT_REQUEST",
+  keep: "KEEP_UNCHANGED",
+  redirect: "UNESCAPE_AND_REDIRECT",
+} as const satisfies Record<EscapedSlashes, string>;
+
+/** The largest bound that Envoy knows. Sluice limits requests; Envoy's own bounds would cut off streams. */
+const UNBOUNDED = 2 ** 32 - 1;
+
 export function envoyContainer(
   settings: EnvoySettings,
   ports: EnvoyPorts,
   ipFamily: InjectionSettings["ipFamily"],
-  clientBaggage: ClientBaggage,
+  traffic: EnvoyTraffic,
   wait: Wait | undefined,
 ): Container {
   return {
     name: ENVOY_NAME,
     args: [
       "--config-yaml",
-      JSON.stringify(envoyBootstrap(ports, ipFamily, clientBaggage)),
+      JSON.stringify(envoyBootstrap(ports, ipFamily, traffic)),
       "--disable-hot-restart",
       // Without it Envoy starts a worker for each core of the node.
       "--concurrency",
@@ -41,6 +68,8 @@ export function envoyContainer(
 }
 
 const NETWORK = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+const UPSTREAM = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+const EXT_AUTHZ = "envoy.extensions.filters.http.ext_authz.v3";
 const DECISION = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:aperture.check_response)%";
 const DURATION = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:ext_authz_duration)%";
 
@@ -48,7 +77,7 @@ const DURATION = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:ext_authz_durat
 export function envoyBootstrap(
   { envoy, admin, agent, application }: EnvoyPorts,
   ipFamily: InjectionSettings["ipFamily"],
-  clientBaggage: ClientBaggage,
+  traffic: EnvoyTraffic,
 ): JsonObject {
   return {
     admin: { address: at("127.0.0.1", admin) },
@@ -62,7 +91,7 @@ export function envoyBootstrap(
               filters: [
                 {
                   name: "envoy.filters.network.http_connection_manager",
-                  typed_config: typed(NETWORK, connections(clientBaggage)),
+                  typed_config: typed(NETWORK, connections(traffic)),
                 },
               ],
             },
@@ -75,10 +104,7 @@ export function envoyBootstrap(
           type: "STATIC",
           connect_timeout: "0.25s",
           typed_extension_protocol_options: {
-            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": typed(
-              "envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-              { explicit_http_config: { http2_protocol_options: {} } },
-            ),
+            [UPSTREAM]: typed(UPSTREAM, { explicit_http_config: { http2_protocol_options: {} } }),
           },
           health_checks: [
             {
@@ -92,23 +118,60 @@ export function envoyBootstrap(
           ],
           load_assignment: assignment("sluice", agent),
         },
-        {
-          name: "service",
-          type: "STATIC",
-          connect_timeout: "1s",
-          load_assignment: assignment("service", application),
-        },
+        service("service", application, {
+          use_downstream_protocol_config: { http_protocol_options: {}, http2_protocol_options: {} },
+        }),
+        // Calls of gRPC are judged without their bodies. They go on as HTTP/2 only, so that nobody hides the body of another
+        // request by calling it gRPC.
+        service("service-grpc", application, {
+          explicit_http_config: { http2_protocol_options: {} },
+        }),
       ],
     },
   };
 }
 
-const connections = (clientBaggage: ClientBaggage): JsonObject => ({
+/** A cluster with the application. */
+function service(name: string, port: number, protocol: JsonObject): JsonObject {
+  return {
+    name,
+    type: "STATIC",
+    connect_timeout: "1s",
+    typed_extension_protocol_options: {
+      [UPSTREAM]: typed(UPSTREAM, {
+        ...protocol,
+        common_http_protocol_options: { idle_timeout: "1s" },
+      }),
+    },
+    circuit_breakers: {
+      thresholds: [
+        {
+          max_connections: UNBOUNDED,
+          max_pending_requests: UNBOUNDED,
+          max_requests: UNBOUNDED,
+          max_retries: UNBOUNDED,
+        },
+      ],
+    },
+    load_assignment: assignment(name, port),
+  };
+}
+
+const connections = ({
+  clientBaggage,
+  escapedSlashes,
+  idleSeconds,
+  bodyBytes,
+}: EnvoyTraffic): JsonObject => ({
   stat_prefix: "ingress",
   codec_type: "AUTO",
+  stream_idle_timeout: `${idleSeconds}s`,
+  common_http_protocol_options: { idle_timeout: `${idleSeconds}s` },
+  http_protocol_options: { accept_http_10: true, default_host_for_http_10: "localhost" },
+  upgrade_configs: [{ upgrade_type: "websocket" }],
   normalize_path: true,
   merge_slashes: true,
-  path_with_escaped_slashes_action: "UNESCAPE_AND_REDIRECT",
+  path_with_escaped_slashes_action: SLASHES[escapedSlashes],
   access_log: [
     {
       name: "envoy.access_loggers.stdout",
@@ -130,9 +193,12 @@ const connections = (clientBaggage: ClientBaggage): JsonObject => ({
       typed_config: typed(
         "envoy.extensions.access_loggers.open_telemetry.v3.OpenTelemetryAccessLogConfig",
         {
-          log_name: "ingress",
-          grpc_service: { envoy_grpc: { cluster_name: "sluice" } },
-          buffer_flush_interval: "0.2s",
+          common_config: {
+            log_name: "ingress",
+            transport_api_version: "V3",
+            grpc_service: { envoy_grpc: { cluster_name: "sluice" } },
+            buffer_size_bytes: 0,
+          },
           disable_builtin_labels: true,
           attributes: {
             values: [
@@ -158,7 +224,7 @@ const connections = (clientBaggage: ClientBaggage): JsonObject => ({
   http_filters: [
     {
       name: "envoy.filters.http.ext_authz",
-      typed_config: typed("envoy.extensions.filters.http.ext_authz.v3.ExtAuthz", {
+      typed_config: typed(`${EXT_AUTHZ}.ExtAuthz`, {
         transport_api_version: "V3",
         stat_prefix: "sluice",
         grpc_service: {
@@ -171,7 +237,9 @@ const connections = (clientBaggage: ClientBaggage): JsonObject => ({
         },
         failure_mode_allow: false,
         status_on_error: { code: "ServiceUnavailable" },
-        with_request_body: { max_request_bytes: 8192, allow_partial_message: true },
+        ...(bodyBytes > 0 && {
+          with_request_body: { max_request_bytes: bodyBytes, allow_partial_message: true },
+        }),
       }),
     },
     {
@@ -184,7 +252,32 @@ const connections = (clientBaggage: ClientBaggage): JsonObject => ({
       {
         name: "service",
         domains: ["*"],
-        routes: [{ match: { prefix: "/" }, route: { cluster: "service" } }],
+        retry_policy: { retry_on: "reset-before-request,refused-stream", num_retries: 2 },
+        routes: [
+          {
+            match: { prefix: "/", grpc: {} },
+            route: { cluster: "service-grpc", timeout: "0s" },
+            typed_per_filter_config: {
+              "envoy.filters.http.ext_authz": typed(`${EXT_AUTHZ}.ExtAuthzPerRoute`, {
+                check_settings: { disable_request_body_buffering: true },
+              }),
+            },
+          },
+          {
+            match: {
+              prefix: "/",
+              headers: [
+                { name: ":method", string_match: { safe_regex: { regex: "GET|HEAD|OPTIONS" } } },
+              ],
+            },
+            route: {
+              cluster: "service",
+              timeout: "0s",
+              retry_policy: { retry_on: "reset,refused-stream", num_retries: 2 },
+            },
+          },
+          { match: { prefix: "/" }, route: { cluster: "service", timeout: "0s" } },
+        ],
       },
     ],
   },
