@@ -376,7 +376,9 @@ test("an Envoy stands before the application, which goes on until clients have g
   assert.equal(args[args.indexOf("--concurrency") + 1], "2", "not one worker for each core");
   const clusters = object(object(JSON.parse(text ?? ""))["static_resources"])["clusters"];
   const ports = JSON.stringify(clusters).match(/"port_value":\d+/g);
-  assert.deepEqual(ports, ['"port_value":8080', '"port_value":9000']);
+  // The agent, and the application twice: once for calls of gRPC alone.
+  const wanted = [8080, 9000, 9000].map((port) => `"port_value":${port}`);
+  assert.deepEqual(ports, wanted);
   assert.deepEqual(containerOf(whole, "application")["lifecycle"], {
     preStop: { sleep: { seconds: 5 } },
   });
