@@ -1,12 +1,19 @@
 // Accepts every connection, detects its protocol within a bounded time, and hands it to a transport.
 
 import type { Socket } from "node:net";
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import type { RefusedConnection } from "#base/server-meter.ts";
 import type { PortSettings } from "../settings.ts";
 import type { ApplicationProtocol, Transport } from "../transport/transport.ts";
 import type { Places } from "./places.ts";
 import { checkHandshake, detectProtocol, peek } from "./protocol.ts";
+
+/**
+ * Milliseconds in which a caller that has just connected sends its first request, by which a drain waits for it: a few
+ * round trips, which a TLS handshake takes.
+ */
+export const FIRST_REQUEST_WITHIN_MS = 1_000;
 
 interface AcceptorOptions {
   readonly settings: Pick<PortSettings, "grpc" | "http">;
@@ -58,6 +65,11 @@ export class ConnectionAcceptor {
   /** Connections that have not sent enough yet, each with the function that cancels its alarm. */
   readonly #pending = new Map<Socket, () => void>();
   #tls: TlsTerminator | undefined;
+  /** Number of TLS handshakes in progress. */
+  #handshakes = 0;
+  #lastAccepted = Number.NEGATIVE_INFINITY;
+  /** Called when every connection has been handed over or has ended. */
+  #noneWaits: (() => void) | undefined;
   #refusing = false;
 
   constructor(options: AcceptorOptions) {
@@ -79,25 +91,20 @@ export class ConnectionAcceptor {
       return;
     }
     const held: Held = { since: this.#options.clock.now(), protocol: "unknown" };
+    this.#lastAccepted = held.since;
     this.#all.set(socket, held);
     socket.once("close", () => {
       this.#all.delete(socket);
       places.release(remoteAddress);
     });
-    const timeoutMs = firstBytesWithin(this.#options.settings);
-    const expected = {
-      detect: detectProtocol,
-      timeoutMs,
-      lateFault: "slow_first_bytes",
-      brokenFault: undefined,
-    } as const;
-    this.#awaitBytes(socket, expected, (protocol) => {
+    this.#awaitBytes(socket, this.#firstBytes(detectProtocol), (protocol) => {
       held.protocol = protocol;
       if (this.#tls === undefined) {
         if (protocol === "tls") this.#refuse(socket, "tls_on_cleartext");
         else this.#handOver(socket, protocol);
       } else if (protocol === "tls") {
         socket.allowHalfOpen = false;
+        this.#handshakes++;
         this.#tls.terminate(socket);
       } else {
         this.#options.refused("cleartext_on_tls");
@@ -109,7 +116,28 @@ export class ConnectionAcceptor {
   /** Accepts the decrypted side of a connection whose TLS handshake is complete; ALPN has chosen the protocol. */
   acceptDecrypted(inner: Socket, protocol: ApplicationProtocol): void {
     if (this.#refusing) inner.destroy();
-    else this.#handOver(inner, protocol);
+    else if (protocol === "http2") this.#handOver(inner, protocol);
+    else this.#awaitBytes(inner, this.#firstBytes(anyBytes), () => this.#handOver(inner, protocol));
+    this.#handshakeEnded();
+  }
+
+  /** A TLS handshake has failed, or its client was refused. */
+  refuseHandshake(why: RefusedConnection): void {
+    this.#options.refused(why);
+    this.#handshakeEnded();
+  }
+
+  /**
+   * Waits, once no more connections are accepted, until all have sent their first request: closing one before would lose
+   * a request that is on its way. The last one has FIRST_REQUEST_WITHIN_MS, or `most` ms if that is less.
+   */
+  async firstRequests(most: number): Promise<void> {
+    const { clock } = this.#options;
+    const left = Math.min(most, this.#lastAccepted + FIRST_REQUEST_WITHIN_MS - clock.now());
+    if (left <= 0 || !this.#someWait) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#noneWaits = resolve;
+    await within(left, clock, promise);
   }
 
   connections(): readonly OpenConnection[] {
@@ -132,11 +160,34 @@ export class ConnectionAcceptor {
       this.#stopWaiting(socket);
       socket.destroy();
     }
+    this.#noneWaits?.();
   }
 
   destroyAll(): void {
     this.closePending();
     for (const socket of [...this.#all.keys()]) socket.destroy();
+  }
+
+  get #someWait(): boolean {
+    return this.#pending.size + this.#handshakes > 0;
+  }
+
+  #handshakeEnded(): void {
+    this.#handshakes--;
+    this.#lookWhetherSomeWait();
+  }
+
+  #lookWhetherSomeWait(): void {
+    if (!this.#someWait) this.#noneWaits?.();
+  }
+
+  #firstBytes<Answer>(detect: (head: Buffer) => Answer | undefined): Expected<Answer> {
+    return {
+      detect,
+      timeoutMs: firstBytesWithin(this.#options.settings),
+      lateFault: "slow_first_bytes",
+      brokenFault: undefined,
+    };
   }
 
   #handOver(socket: Socket, protocol: ApplicationProtocol): void {
@@ -173,11 +224,13 @@ export class ConnectionAcceptor {
     const done = (answer: Answer) => {
       this.#stopWaiting(socket);
       then(answer);
+      this.#lookWhetherSomeWait();
     };
     peek(socket, detect, done, (begun) => {
       // Not if we ended the connection ourselves.
       if (this.#stopWaiting(socket) && begun && brokenFault !== undefined)
         this.#options.refused(brokenFault);
+      this.#lookWhetherSomeWait();
     });
   }
 
@@ -192,6 +245,11 @@ export class ConnectionAcceptor {
     this.#pending.get(socket)?.();
     return this.#pending.delete(socket);
   }
+}
+
+/** Over TLS the handshake has chosen the protocol. */
+function anyBytes(): true {
+  return true;
 }
 
 /** Node destroys a failed socket by itself; without a listener the error would end the process. */
