@@ -6,6 +6,7 @@ import type { Clock } from "#base/clock.ts";
 import type { RefusedConnection } from "#base/server-meter.ts";
 import type { PortSettings } from "../settings.ts";
 import type { ApplicationProtocol, Transport } from "../transport/transport.ts";
+import { type Displaceable, Displacement } from "./displacement.ts";
 import type { Places } from "./places.ts";
 import { checkHandshake, detectProtocol, peek } from "./protocol.ts";
 
@@ -49,9 +50,12 @@ export interface OpenConnection {
   readonly written: number;
 }
 
-interface Held {
+interface Held extends Displaceable {
   readonly since: number;
   protocol: OpenConnection["protocol"];
+  /** The transport that it was handed over to, and its socket there, which TLS has decrypted. */
+  served: { readonly by: Transport; readonly socket: Socket } | undefined;
+  hasPlace: boolean;
 }
 
 /** Takes a connection that starts with TLS and later calls `acceptDecrypted`. */
@@ -62,6 +66,9 @@ interface TlsTerminator {
 export class ConnectionAcceptor {
   readonly #options: AcceptorOptions;
   readonly #all = new Map<Socket, Held>();
+  readonly #displacement = new Displacement();
+  /** Connections that TLS protects by the address and port of their peers, by which a decrypted side is known. */
+  readonly #encrypted = new Map<string, Held>();
   /** Connections that have not sent enough yet, each with the function that cancels its alarm. */
   readonly #pending = new Map<Socket, () => void>();
   #tls: TlsTerminator | undefined;
@@ -82,29 +89,33 @@ export class ConnectionAcceptor {
   }
 
   accept(socket: Socket): void {
-    const { places } = this.#options;
     const { remoteAddress } = socket;
-    const why = places.take(remoteAddress);
+    const why = this.#takePlace(remoteAddress);
     if (why !== undefined) {
       socket.on("error", ignoreError);
       this.#refuse(socket, why);
       return;
     }
-    const held: Held = { since: this.#options.clock.now(), protocol: "unknown" };
+    const held = this.#hold(socket);
     this.#lastAccepted = held.since;
-    this.#all.set(socket, held);
     socket.once("close", () => {
       this.#all.delete(socket);
-      places.release(remoteAddress);
+      this.#releasePlace(remoteAddress, held);
     });
     this.#awaitBytes(socket, this.#firstBytes(detectProtocol), (protocol) => {
       held.protocol = protocol;
       if (this.#tls === undefined) {
         if (protocol === "tls") this.#refuse(socket, "tls_on_cleartext");
-        else this.#handOver(socket, protocol);
+        else this.#handOver(socket, protocol, held);
       } else if (protocol === "tls") {
         socket.allowHalfOpen = false;
         this.#handshakes++;
+        const peer = peerOf(socket);
+        if (peer === undefined) this.#displacement.remove(remoteAddress, held);
+        else {
+          this.#encrypted.set(peer, held);
+          socket.once("close", () => this.#encrypted.delete(peer));
+        }
         this.#tls.terminate(socket);
       } else {
         this.#options.refused("cleartext_on_tls");
@@ -115,9 +126,11 @@ export class ConnectionAcceptor {
 
   /** Accepts the decrypted side of a connection whose TLS handshake is complete; ALPN has chosen the protocol. */
   acceptDecrypted(inner: Socket, protocol: ApplicationProtocol): void {
+    const held = this.#encrypted.get(peerOf(inner) ?? "");
+    const handOver = () => this.#handOver(inner, protocol, held);
     if (this.#refusing) inner.destroy();
-    else if (protocol === "http2") this.#handOver(inner, protocol);
-    else this.#awaitBytes(inner, this.#firstBytes(anyBytes), () => this.#handOver(inner, protocol));
+    else if (protocol === "http2") handOver();
+    else this.#awaitBytes(inner, this.#firstBytes(anyBytes), handOver);
     this.#handshakeEnded();
   }
 
@@ -190,9 +203,60 @@ export class ConnectionAcceptor {
     };
   }
 
-  #handOver(socket: Socket, protocol: ApplicationProtocol): void {
+  /** Takes a place, for which an idle connection of the same address may have to go. Returns why there is none. */
+  #takePlace(remoteAddress: string | undefined): RefusedConnection | undefined {
+    const { places, refused } = this.#options;
+    const why = places.take(remoteAddress);
+    if (why === undefined || !this.#displacement.makeRoom(remoteAddress)) return why;
+    refused(why);
+    return places.take(remoteAddress);
+  }
+
+  #releasePlace(remoteAddress: string | undefined, held: Held): void {
+    if (!held.hasPlace) return;
+    held.hasPlace = false;
+    this.#displacement.remove(remoteAddress, held);
+    this.#options.places.release(remoteAddress);
+  }
+
+  #hold(socket: Socket): Held {
+    const { remoteAddress } = socket;
+    const held: Held = {
+      since: this.#options.clock.now(),
+      protocol: "unknown",
+      served: undefined,
+      hasPlace: true,
+      get read() {
+        return socket.bytesRead;
+      },
+      readAtLastLook: 0,
+      closeIdle: () => {
+        const { served } = held;
+        if (served === undefined) {
+          this.#stopWaiting(socket);
+          socket.destroy();
+        } else if (!served.by.closeIdle(served.socket)) return false;
+        this.#releasePlace(remoteAddress, held);
+        return true;
+      },
+    };
+    this.#all.set(socket, held);
+    this.#displacement.add(remoteAddress, held);
+    return held;
+  }
+
+  #serve(socket: Socket, by: Transport, held: Held | undefined): void {
+    if (held !== undefined) {
+      held.served = { by, socket };
+      held.readAtLastLook = held.read;
+    }
+    by.accept(socket);
+  }
+
+  #handOver(socket: Socket, protocol: ApplicationProtocol, held: Held | undefined): void {
+    const { http1, http2 } = this.#options;
     if (protocol === "http1") {
-      this.#options.http1.accept(socket);
+      this.#serve(socket, http1, held);
       return;
     }
     // Over TLS this is a new socket, whose errors and end nothing listens to yet.
@@ -204,7 +268,7 @@ export class ConnectionAcceptor {
       brokenFault: "broken_preface",
     } as const;
     this.#awaitBytes(socket, expected, (answer) => {
-      if (answer === "yes") this.#options.http2.accept(socket);
+      if (answer === "yes") this.#serve(socket, http2, held);
       else this.#refuse(socket, "broken_preface");
     });
   }
@@ -245,6 +309,11 @@ export class ConnectionAcceptor {
     this.#pending.get(socket)?.();
     return this.#pending.delete(socket);
   }
+}
+
+/** The other end of a connection; undefined on a Unix socket, where peers cannot be told apart. */
+function peerOf({ remoteAddress, remotePort }: Socket): string | undefined {
+  return remotePort === undefined ? undefined : `${remoteAddress} ${remotePort}`;
 }
 
 /** Over TLS the handshake has chosen the protocol. */
