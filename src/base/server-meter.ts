@@ -47,6 +47,7 @@ export type Http2Fault = (typeof HTTP2_FAULTS)[number];
  * of `server_refused_connections_total`.
  */
 export const REFUSED_CONNECTIONS = [
+  // For these two, the new connection was closed, or an idle one of the same address that made room for it.
   // As many connections are open as the limit allows, or the last ones are kept for addresses that hold few.
   "too_many",
   // The address of its peer, or its IPv6 network of 64 bits, holds its share of them.

@@ -113,7 +113,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
         sharedKey: options.sharedKey,
         handshakeTimeout: settings.grpc.connection_timeout,
         accept: (inner, protocol) => acceptor.acceptDecrypted(inner, protocol),
-        refused,
+        refused: (why) => acceptor.refuseHandshake(why),
         stranger: strangerLog(options),
       });
     } else if (settings.tls.enabled) {
@@ -125,7 +125,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
         // The library carries gRPC only, and gRPC clients offer only h2: a client that also offers HTTP/1.1 wants JSON.
         preferredProtocol: settings.grpc.transport === "grpc-js" ? "http1" : "http2",
         accept: (inner, protocol) => acceptor.acceptDecrypted(inner, protocol),
-        refused,
+        refused: (why) => acceptor.refuseHandshake(why),
         meter,
       });
     }

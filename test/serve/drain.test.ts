@@ -2,21 +2,29 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
 import { type TestContext, test } from "node:test";
+import { connect as connectTls } from "node:tls";
 import type { Clock } from "#base/clock.ts";
 import type { GrpcService, HttpReply, Route } from "#base/handler.ts";
+import { FIRST_REQUEST_WITHIN_MS } from "#serve/listen/acceptor.ts";
 import { grpcClient, type TestClient } from "../kit/clients/grpc.ts";
+import {
+  END_HEADERS,
+  END_STREAM,
+  headers,
+  httpFields,
+  PREFACE,
+  settings,
+} from "../kit/clients/h2.ts";
+import { block } from "../kit/clients/hpack.ts";
 import { fakeClock } from "../kit/clock.ts";
+import { authority, temporaryFolder } from "../kit/servers/tls.ts";
 import { dial, type Overrides, readAll, realClock, testPort } from "../kit/sluice/port.ts";
 import { until } from "../kit/until.ts";
 
 const message = Buffer.from("a message");
 
 /** Opens a port with a gRPC method and a route that answer only when the test releases them. */
-async function openSlowPort(
-  t: TestContext,
-  drain: NonNullable<Overrides["drain"]>,
-  clock: Clock = realClock,
-) {
+async function openSlowPort(t: TestContext, settings: Overrides, clock: Clock = realClock) {
   const waiting: (() => void)[] = [];
   const released = () => new Promise<void>((resolve) => waiting.push(resolve));
   const service: GrpcService = {
@@ -31,7 +39,7 @@ async function openSlowPort(
     { method: "GET", path: "/slow", about: "", handle: () => released().then(() => here) },
     { method: "GET", path: "/now", about: "", handle: () => here },
   ];
-  const port = await testPort(t, { services: [service], routes, clock, settings: { drain } });
+  const port = await testPort(t, { services: [service], routes, clock, settings });
   return {
     port,
     client: grpcClient(t, port.address),
@@ -61,7 +69,7 @@ async function ended(promise: Promise<void>): Promise<boolean> {
 test("a drain accepts connections for accept_for, then finishes the calls in progress, then ends", async (t) => {
   const clock = fakeClock();
   const drain = { accept_for: 1_000, grace: 5_000 };
-  const { port, client, url, held, release } = await openSlowPort(t, drain, clock);
+  const { port, client, url, held, release } = await openSlowPort(t, { drain }, clock);
   const session = connectHttp2(url);
   t.after(() => session.destroy());
   await new Promise((resolve) => session.once("remoteSettings", resolve));
@@ -98,7 +106,7 @@ test("a drain accepts connections for accept_for, then finishes the calls in pro
 test("cuts and logs calls that do not end within the grace time", async (t) => {
   const clock = fakeClock();
   const drain = { accept_for: 0, grace: 10_000 };
-  const { port, client, url, held } = await openSlowPort(t, drain, clock);
+  const { port, client, url, held } = await openSlowPort(t, { drain }, clock);
   const call = client.unary("/test.Slow/Say", message);
   const slow = assert.rejects(fetch(`${url}/slow`));
   await until("calls", () => held() === 2);
@@ -131,7 +139,7 @@ for (const [when, drain, sign] of [
   ["waits for calls", { accept_for: 0, grace: 60_000 }, "end"],
 ] as const) {
   test(`cut() while a drain ${when} ends both at once`, async (t) => {
-    const { port, client, url, held } = await openSlowPort(t, drain, fakeClock());
+    const { port, client, url, held } = await openSlowPort(t, { drain }, fakeClock());
     const call = client.unary("/test.Slow/Say", message);
     const slow = assert.rejects(fetch(`${url}/slow`));
     await until("calls", () => held() === 2);
@@ -149,8 +157,9 @@ for (const [when, drain, sign] of [
 }
 
 test("idle connections and incomplete requests do not delay a drain", async (t) => {
+  const clock = fakeClock();
   const drain = { accept_for: 0, grace: 30_000 };
-  const { port, client, url } = await openSlowPort(t, drain, fakeClock());
+  const { port, client, url } = await openSlowPort(t, { drain }, clock);
   await (await fetch(`${url}/now`)).text();
   await client.unary("/test.Slow/Now", message);
   const silent = dial(t, port);
@@ -164,13 +173,16 @@ test("idle connections and incomplete requests do not delay a drain", async (t) 
   idle.write("GET /now HTTP/1.1\r\nhost: x\r\n\r\n");
   await until("reply", () => received.endsWith("here"));
   const closed = [silent, begun].map(readAll);
+  clock.advance(FIRST_REQUEST_WITHIN_MS);
   // Time stands still: nothing ends because the drain has taken long enough.
   await port.drain();
   assert.deepEqual(await Promise.all(closed), ["", ""]);
 });
 
 test("a call in progress when the drain begins is answered with connection: close", async (t) => {
-  const { port, held, release } = await openSlowPort(t, { accept_for: 0, grace: 30_000 });
+  const { port, held, release } = await openSlowPort(t, {
+    drain: { accept_for: 0, grace: 30_000 },
+  });
   const socket = dial(t, port);
   socket.write("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n");
   await until("call", () => held() === 1);
@@ -182,7 +194,9 @@ test("a call in progress when the drain begins is answered with connection: clos
 });
 
 test("answers a request completed after the port stopped accepting with 503", async (t) => {
-  const { port, url, held, release } = await openSlowPort(t, { accept_for: 0, grace: 30_000 });
+  const { port, url, held, release } = await openSlowPort(t, {
+    drain: { accept_for: 0, grace: 30_000 },
+  });
   const begun = dial(t, port);
   begun.write("GET /now HTTP/1.1\r\nhost: x\r\n");
   const other = dial(t, port);
@@ -197,8 +211,69 @@ test("answers a request completed after the port stopped accepting with 503", as
   await drained;
 });
 
+const HTTP1_CALL = Buffer.from("GET /now HTTP/1.1\r\nhost: x\r\n\r\n");
+const HTTP2_CALL = Buffer.concat([
+  PREFACE,
+  settings(),
+  headers(1, block(httpFields("GET", "/now")), END_HEADERS | END_STREAM),
+]);
+
+for (const [how, call, sentBefore, tls] of [
+  ["a request over HTTP/1.1", HTTP1_CALL, 0, false],
+  ["a request over HTTP/2", HTTP2_CALL, 0, false],
+  ["the rest of a request over HTTP/2", HTTP2_CALL, 10, false],
+  ["a TLS handshake and a request", HTTP1_CALL, 0, true],
+] as const) {
+  test(`answers ${how} that callers send just after it stopped listening`, async (t) => {
+    const CALLERS = 50;
+    const ca = authority(temporaryFolder(t), "ca");
+    const { certFile, keyFile } = ca.issue("server");
+    const certificate = { enabled: tls, cert_file: certFile, key_file: keyFile };
+    for (let drains = 0; drains < 3; drains++) {
+      const drain = { accept_for: 0, grace: 30_000 };
+      const over = tls ? { drain, tls: certificate } : { drain };
+      const { port, url } = await openSlowPort(t, over, fakeClock());
+      const callers = Array.from({ length: CALLERS }, () => dial(t, port));
+      await Promise.all(callers.map((socket) => once(socket, "connect")));
+      for (const socket of callers) socket.write(call.subarray(0, sentBefore));
+      const drained = port.drain();
+      await notListening(url);
+      const replies = callers.map(async (raw) => {
+        const socket = tls
+          ? connectTls({ socket: raw, ca: ca.cert, servername: "localhost" })
+          : raw;
+        socket.write(call.subarray(sentBefore));
+        let received = "";
+        socket.on("data", (chunk: Buffer) => {
+          received += chunk.toString("latin1");
+          if (received.includes("here")) raw.destroy();
+        });
+        await once(raw, "close");
+        return received;
+      });
+      for (const reply of await Promise.all(replies)) assert.match(reply, /here/);
+      await drained;
+    }
+  });
+}
+
+test("waits for first requests no longer than a second after the last connection", async (t) => {
+  const clock = fakeClock();
+  const { port, url } = await openSlowPort(t, { drain: { accept_for: 0, grace: 30_000 } }, clock);
+  const silent = dial(t, port);
+  await until("it is accepted", () => port.connections().length === 1);
+  const drained = port.drain();
+  await notListening(url);
+  clock.advance(FIRST_REQUEST_WITHIN_MS - 1);
+  assert.equal(await ended(drained), false);
+  const all = readAll(silent);
+  clock.advance(1);
+  assert.equal(await all, "");
+  await drained;
+});
+
 test("answers connections that were open to their peers when it stopped listening, although not accepted yet", async (t) => {
-  const { port } = await openSlowPort(t, { accept_for: 0, grace: 5_000 });
+  const { port } = await openSlowPort(t, { drain: { accept_for: 0, grace: 5_000 } });
   const CALLERS = 100;
   const replies: Promise<string>[] = [];
   const connected: Promise<unknown>[] = [];

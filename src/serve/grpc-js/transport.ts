@@ -42,6 +42,8 @@ export function grpcTransport(
       socket.allowHalfOpen = false;
       injector.injectConnection(socket);
     },
+    // The library does not say whether a call is in progress.
+    closeIdle: () => false,
     beginDrain() {},
     // The library's graceful shutdown does not wait for injected connections: the port waits itself.
     drain: (grace) => injector.drain(grace),

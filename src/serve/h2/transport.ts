@@ -66,6 +66,7 @@ class H2Transport implements Transport, ConnectionContext {
   readonly #faultLog: FaultLog;
   readonly #sweepMs: number;
   readonly #connections = new Map<Connection, OpenConnection>();
+  readonly #bySocket = new WeakMap<Socket, Connection>();
   readonly #toFlush: Connection[] = [];
   #flushScheduled = false;
   #reserved = 0;
@@ -101,6 +102,7 @@ class H2Transport implements Transport, ConnectionContext {
       cancelAlarm: () => undefined,
     };
     this.#connections.set(connection, entry);
+    this.#bySocket.set(socket, connection);
     const reader = new PacedReader(socket, connection, this.#options.turns);
     socket.on("drain", () => {
       if (!connection.open) return;
@@ -115,6 +117,16 @@ class H2Transport implements Transport, ConnectionContext {
     });
     this.#limitAge(entry);
     this.#cancelSweep ??= this.#options.clock.alarm(this.#sweepMs, () => this.#sweep());
+  }
+
+  closeIdle(socket: Socket): boolean {
+    const connection = this.#bySocket.get(socket);
+    if (connection === undefined || !connection.streams.empty || connection.awaitsTurn)
+      return false;
+    connection.completeGoAway();
+    connection.flush();
+    socket.destroySoon();
+    return true;
   }
 
   /** Connected callers stay until the drain itself. */

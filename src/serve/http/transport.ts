@@ -107,6 +107,16 @@ class NodeTransport implements HttpTransport {
     else this.#fastPath.accept(socket);
   }
 
+  closeIdle(socket: Socket): boolean {
+    const pipeline = this.#pipelines.get(socket);
+    if (pipeline === undefined) return this.#fastPath.closeIfIdle(socket);
+    const { newest, headStart } = pipeline;
+    if (newest !== undefined) return newest.closeIfIdle();
+    // Without any request, a header section that has begun is no call.
+    if (headStart.begun) socket.destroy();
+    return headStart.begun;
+  }
+
   beginDrain(): void {
     this.#context.closeAfterReply = true;
   }

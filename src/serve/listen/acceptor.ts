@@ -1,12 +1,20 @@
 // Accepts every connection, detects its protocol within a bounded time, and hands it to a transport.
 
 import type { Socket } from "node:net";
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import type { RefusedConnection } from "#base/server-meter.ts";
 import type { PortSettings } from "../settings.ts";
 import type { ApplicationProtocol, Transport } from "../transport/transport.ts";
+import { type Displaceable, Displacement } from "./displacement.ts";
 import type { Places } from "./places.ts";
 import { checkHandshake, detectProtocol, peek } from "./protocol.ts";
+
+/**
+ * Milliseconds in which a caller that has just connected sends its first request, by which a drain waits for it: a few
+ * round trips, which a TLS handshake takes.
+ */
+export const FIRST_REQUEST_WITHIN_MS = 1_000;
 
 interface AcceptorOptions {
   readonly settings: Pick<PortSettings, "grpc" | "http">;
@@ -42,9 +50,12 @@ export interface OpenConnection {
   readonly written: number;
 }
 
-interface Held {
+interface Held extends Displaceable {
   readonly since: number;
   protocol: OpenConnection["protocol"];
+  /** The transport that it was handed over to, and its socket there, which TLS has decrypted. */
+  served: { readonly by: Transport; readonly socket: Socket } | undefined;
+  hasPlace: boolean;
 }
 
 /** Takes a connection that starts with TLS and later calls `acceptDecrypted`. */
@@ -55,9 +66,17 @@ interface TlsTerminator {
 export class ConnectionAcceptor {
   readonly #options: AcceptorOptions;
   readonly #all = new Map<Socket, Held>();
+  readonly #displacement = new Displacement();
+  /** Connections that TLS protects by the address and port of their peers, by which a decrypted side is known. */
+  readonly #encrypted = new Map<string, Held>();
   /** Connections that have not sent enough yet, each with the function that cancels its alarm. */
   readonly #pending = new Map<Socket, () => void>();
   #tls: TlsTerminator | undefined;
+  /** Number of TLS handshakes in progress. */
+  #handshakes = 0;
+  #lastAccepted = Number.NEGATIVE_INFINITY;
+  /** Called when every connection has been handed over or has ended. */
+  #noneWaits: (() => void) | undefined;
   #refusing = false;
 
   constructor(options: AcceptorOptions) {
@@ -70,34 +89,33 @@ export class ConnectionAcceptor {
   }
 
   accept(socket: Socket): void {
-    const { places } = this.#options;
     const { remoteAddress } = socket;
-    const why = places.take(remoteAddress);
+    const why = this.#takePlace(remoteAddress);
     if (why !== undefined) {
       socket.on("error", ignoreError);
       this.#refuse(socket, why);
       return;
     }
-    const held: Held = { since: this.#options.clock.now(), protocol: "unknown" };
-    this.#all.set(socket, held);
+    const held = this.#hold(socket);
+    this.#lastAccepted = held.since;
     socket.once("close", () => {
       this.#all.delete(socket);
-      places.release(remoteAddress);
+      this.#releasePlace(remoteAddress, held);
     });
-    const timeoutMs = firstBytesWithin(this.#options.settings);
-    const expected = {
-      detect: detectProtocol,
-      timeoutMs,
-      lateFault: "slow_first_bytes",
-      brokenFault: undefined,
-    } as const;
-    this.#awaitBytes(socket, expected, (protocol) => {
+    this.#awaitBytes(socket, this.#firstBytes(detectProtocol), (protocol) => {
       held.protocol = protocol;
       if (this.#tls === undefined) {
         if (protocol === "tls") this.#refuse(socket, "tls_on_cleartext");
-        else this.#handOver(socket, protocol);
+        else this.#handOver(socket, protocol, held);
       } else if (protocol === "tls") {
         socket.allowHalfOpen = false;
+        this.#handshakes++;
+        const peer = peerOf(socket);
+        if (peer === undefined) this.#displacement.remove(remoteAddress, held);
+        else {
+          this.#encrypted.set(peer, held);
+          socket.once("close", () => this.#encrypted.delete(peer));
+        }
         this.#tls.terminate(socket);
       } else {
         this.#options.refused("cleartext_on_tls");
@@ -108,8 +126,31 @@ export class ConnectionAcceptor {
 
   /** Accepts the decrypted side of a connection whose TLS handshake is complete; ALPN has chosen the protocol. */
   acceptDecrypted(inner: Socket, protocol: ApplicationProtocol): void {
+    const held = this.#encrypted.get(peerOf(inner) ?? "");
+    const handOver = () => this.#handOver(inner, protocol, held);
     if (this.#refusing) inner.destroy();
-    else this.#handOver(inner, protocol);
+    else if (protocol === "http2") handOver();
+    else this.#awaitBytes(inner, this.#firstBytes(anyBytes), handOver);
+    this.#handshakeEnded();
+  }
+
+  /** A TLS handshake has failed, or its client was refused. */
+  refuseHandshake(why: RefusedConnection): void {
+    this.#options.refused(why);
+    this.#handshakeEnded();
+  }
+
+  /**
+   * Waits, once no more connections are accepted, until all have sent their first request: closing one before would lose
+   * a request that is on its way. The last one has FIRST_REQUEST_WITHIN_MS, or `most` ms if that is less.
+   */
+  async firstRequests(most: number): Promise<void> {
+    const { clock } = this.#options;
+    const left = Math.min(most, this.#lastAccepted + FIRST_REQUEST_WITHIN_MS - clock.now());
+    if (left <= 0 || !this.#someWait) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#noneWaits = resolve;
+    await within(left, clock, promise);
   }
 
   connections(): readonly OpenConnection[] {
@@ -132,6 +173,7 @@ export class ConnectionAcceptor {
       this.#stopWaiting(socket);
       socket.destroy();
     }
+    this.#noneWaits?.();
   }
 
   destroyAll(): void {
@@ -139,9 +181,82 @@ export class ConnectionAcceptor {
     for (const socket of [...this.#all.keys()]) socket.destroy();
   }
 
-  #handOver(socket: Socket, protocol: ApplicationProtocol): void {
+  get #someWait(): boolean {
+    return this.#pending.size + this.#handshakes > 0;
+  }
+
+  #handshakeEnded(): void {
+    this.#handshakes--;
+    this.#lookWhetherSomeWait();
+  }
+
+  #lookWhetherSomeWait(): void {
+    if (!this.#someWait) this.#noneWaits?.();
+  }
+
+  #firstBytes<Answer>(detect: (head: Buffer) => Answer | undefined): Expected<Answer> {
+    return {
+      detect,
+      timeoutMs: firstBytesWithin(this.#options.settings),
+      lateFault: "slow_first_bytes",
+      brokenFault: undefined,
+    };
+  }
+
+  /** Takes a place, for which an idle connection of the same address may have to go. Returns why there is none. */
+  #takePlace(remoteAddress: string | undefined): RefusedConnection | undefined {
+    const { places, refused } = this.#options;
+    const why = places.take(remoteAddress);
+    if (why === undefined || !this.#displacement.makeRoom(remoteAddress)) return why;
+    refused(why);
+    return places.take(remoteAddress);
+  }
+
+  #releasePlace(remoteAddress: string | undefined, held: Held): void {
+    if (!held.hasPlace) return;
+    held.hasPlace = false;
+    this.#displacement.remove(remoteAddress, held);
+    this.#options.places.release(remoteAddress);
+  }
+
+  #hold(socket: Socket): Held {
+    const { remoteAddress } = socket;
+    const held: Held = {
+      since: this.#options.clock.now(),
+      protocol: "unknown",
+      served: undefined,
+      hasPlace: true,
+      get read() {
+        return socket.bytesRead;
+      },
+      readAtLastLook: 0,
+      closeIdle: () => {
+        const { served } = held;
+        if (served === undefined) {
+          this.#stopWaiting(socket);
+          socket.destroy();
+        } else if (!served.by.closeIdle(served.socket)) return false;
+        this.#releasePlace(remoteAddress, held);
+        return true;
+      },
+    };
+    this.#all.set(socket, held);
+    this.#displacement.add(remoteAddress, held);
+    return held;
+  }
+
+  #serve(socket: Socket, by: Transport, held: Held | undefined): void {
+    if (held !== undefined) {
+      held.served = { by, socket };
+      held.readAtLastLook = held.read;
+    }
+    by.accept(socket);
+  }
+
+  #handOver(socket: Socket, protocol: ApplicationProtocol, held: Held | undefined): void {
+    const { http1, http2 } = this.#options;
     if (protocol === "http1") {
-      this.#options.http1.accept(socket);
+      this.#serve(socket, http1, held);
       return;
     }
     // Over TLS this is a new socket, whose errors and end nothing listens to yet.
@@ -153,7 +268,7 @@ export class ConnectionAcceptor {
       brokenFault: "broken_preface",
     } as const;
     this.#awaitBytes(socket, expected, (answer) => {
-      if (answer === "yes") this.#options.http2.accept(socket);
+      if (answer === "yes") this.#serve(socket, http2, held);
       else this.#refuse(socket, "broken_preface");
     });
   }
@@ -173,11 +288,13 @@ export class ConnectionAcceptor {
     const done = (answer: Answer) => {
       this.#stopWaiting(socket);
       then(answer);
+      this.#lookWhetherSomeWait();
     };
     peek(socket, detect, done, (begun) => {
       // Not if we ended the connection ourselves.
       if (this.#stopWaiting(socket) && begun && brokenFault !== undefined)
         this.#options.refused(brokenFault);
+      this.#lookWhetherSomeWait();
     });
   }
 
@@ -192,6 +309,16 @@ export class ConnectionAcceptor {
     this.#pending.get(socket)?.();
     return this.#pending.delete(socket);
   }
+}
+
+/** The other end of a connection; undefined on a Unix socket, where peers cannot be told apart. */
+function peerOf({ remoteAddress, remotePort }: Socket): string | undefined {
+  return remotePort === undefined ? undefined : `${remoteAddress} ${remotePort}`;
+}
+
+/** Over TLS the handshake has chosen the protocol. */
+function anyBytes(): true {
+  return true;
 }
 
 /** Node destroys a failed socket by itself; without a listener the error would end the process. */

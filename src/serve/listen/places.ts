@@ -28,7 +28,7 @@ export class Places {
 
   /** Takes a place for a connection from this address, undefined on a Unix socket. Returns why there is none. */
   take(remoteAddress: string | undefined): RefusedConnection | undefined {
-    const key = keyOf(remoteAddress);
+    const key = addressKey(remoteAddress);
     const held = this.#byAddress.get(key) ?? 0;
     if (this.#taken >= this.#most) return "too_many";
     if (held >= this.#mostPerAddress && !isLocal(remoteAddress)) return "too_many_of_address";
@@ -40,7 +40,7 @@ export class Places {
 
   /** Gives back a place that was taken for this address. */
   release(remoteAddress: string | undefined): void {
-    const key = keyOf(remoteAddress);
+    const key = addressKey(remoteAddress);
     const held = (this.#byAddress.get(key) ?? 1) - 1;
     if (held > 0) this.#byAddress.set(key, held);
     else this.#byAddress.delete(key);
@@ -49,7 +49,7 @@ export class Places {
 }
 
 /** The address whose connections are counted together. */
-function keyOf(remoteAddress: string | undefined): string {
+export function addressKey(remoteAddress: string | undefined): string {
   return networkOf(remoteAddress ?? "", 32, 64);
 }
 

@@ -59,9 +59,12 @@ export class Shutdown {
     health.beginDrain();
     for (const transport of transports) transport.beginDrain();
     if (accept_for > 0) await pause(accept_for, clock, this.#cut.signal);
-    await this.#acceptRest();
-    if (this.#cut.signal.aborted) return this.#close();
+    // To their peers, connections that wait in the system's queue are open.
+    await this.#noNewcomers();
     const closed = this.#close();
+    await acceptor.firstRequests(grace);
+    await this.#noNewcomers();
+    if (this.#cut.signal.aborted) return closed;
     health.close();
     for (const service of services) service.drain?.();
     acceptor.closePending();
@@ -85,8 +88,8 @@ export class Shutdown {
     return this.#closed;
   }
 
-  /** Accepts and answers connections that wait in the system's queue, because to their peers they are open. */
-  async #acceptRest(): Promise<void> {
+  /** Waits until no connection is being accepted, and what new ones have sent is handled. */
+  async #noNewcomers(): Promise<void> {
     const { turns } = this.#options;
     let quiet = 0;
     for (let turn = 0; turn < MAX_TURNS && quiet < QUIET_TURNS; turn++) {

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
+import { FIRST_REQUEST_WITHIN_MS } from "#serve/listen/acceptor.ts";
 import { MAX_FIRST_SETTINGS } from "#serve/listen/protocol.ts";
 import { frame, HEADERS, PREFACE, SETTINGS, settings } from "../../kit/clients/h2.ts";
 import { fakeClock } from "../../kit/clock.ts";
@@ -133,6 +134,7 @@ test("a drain closes connections that have not sent a request, without counting 
   const begun = await server.dial();
   begun.write(PREFACE.subarray(0, 10));
   await settled(server);
+  server.clock.advance(FIRST_REQUEST_WITHIN_MS);
   const drained = server.port.drain();
   await Promise.all([ended(silent), ended(begun)]);
   silent.destroy();

@@ -284,8 +284,9 @@ export class Connection implements ReceiveContext {
     this.lastCallSweep = this.sweep;
     streams.remove(stream);
     const answered = how === "answered";
-    if (!answered || stream.remoteClosed) streams.recordClosed(stream.id, how === "reset");
-    else if (!streams.addEarlyReply(stream, this.sweep)) this.#stopSending(stream.id);
+    if (!answered || stream.remoteClosed) {
+      streams.recordClosed(stream.id, how === "reset" && !stream.remoteClosed);
+    } else if (!streams.addEarlyReply(stream, this.sweep)) this.#stopSending(stream.id);
     if (answered) this.budget.callAnswered();
     if (stream.held !== undefined) this.#settle(stream.id, stream.held, answered);
     this.#scheduleFlush();

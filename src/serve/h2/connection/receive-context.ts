@@ -31,9 +31,7 @@ export function resetClosedStream(
   const { frames, streams, budget } = connection;
   connection.fault(fault);
   frames.rstStream(id, code);
-  // If the stream was answered early, this reset replaces the one that is still due.
-  streams.recordRemoteClosed(id);
-  streams.recordClosed(id, true);
+  streams.recordReset(id);
   budget.streamError();
 }
 

@@ -104,7 +104,7 @@ export class FrameReceiver implements FrameSink {
       this.#dataStream = undefined;
       budget.controlFrame();
       if (streams.hasEarlyReply(id)) this.#discardData(id, length, ends);
-      else if (!streams.wasResetLocally(id))
+      else if (!streams.wasResetBeforeEnd(id))
         resetClosedStream(this.#connection, id, ERROR_CODE.streamClosed, "stream");
       return;
     }
@@ -176,7 +176,7 @@ export class FrameReceiver implements FrameSink {
     }
     const stream = streams.get(id);
     if (stream !== undefined) this.#trailers(stream, ends, block, start, end);
-    else if (streams.hasEarlyReply(id) || streams.wasResetLocally(id)) {
+    else if (streams.hasEarlyReply(id) || streams.wasResetBeforeEnd(id)) {
       budget.controlFrame();
       this.#blocks.skip(block, start, end);
       this.#discardData(id, 0, ends);
@@ -193,11 +193,11 @@ export class FrameReceiver implements FrameSink {
     streams.highestId = id;
     if (id > connection.lastStreamId) {
       // The request crossed our GOAWAY: the peer knows that it was not processed. Its data is ignored, too.
-      streams.recordClosed(id, true);
+      streams.recordClosed(id, !ends);
       return;
     }
     if (head === undefined || this.#blocks.selfDependent) {
-      resetClosedStream(this.#connection, id, ERROR_CODE.protocol, "malformed_request");
+      this.#resetMalformed(id, ends);
       return;
     }
     if (head.flaw === "malformed" || (ends && head.contentLength > 0)) {
@@ -211,11 +211,16 @@ export class FrameReceiver implements FrameSink {
   #malformed(id: number, ends: boolean, head: RequestHead): void {
     const connection = this.#connection;
     if (!this.#repliesUnread(head)) {
-      resetClosedStream(connection, id, ERROR_CODE.protocol, "malformed_request");
+      this.#resetMalformed(id, ends);
       return;
     }
     connection.fault("malformed_request");
     this.#handle(id, ends, malformed(head));
+  }
+
+  #resetMalformed(id: number, ends: boolean): void {
+    resetClosedStream(this.#connection, id, ERROR_CODE.protocol, "malformed_request");
+    if (ends) this.#connection.streams.recordRemoteClosed(id);
   }
 
   /** The connection ends after this request, whose block is too large to be read; some get a reply nevertheless. */
@@ -234,7 +239,7 @@ export class FrameReceiver implements FrameSink {
       // Before an honest peer has received our settings it may open more than they allow.
       connection.fault("too_many_streams");
       connection.frames.rstStream(id, ERROR_CODE.refusedStream);
-      streams.recordClosed(id, true);
+      streams.recordClosed(id, !ends);
       connection.budget.controlFrame();
       return;
     }
@@ -296,7 +301,8 @@ export class FrameReceiver implements FrameSink {
     const stream = streams.get(id);
     if (stream === undefined) {
       // The peer now knows that the stream has ended, whatever we sent.
-      if (streams.hasEarlyReply(id) || streams.wasResetLocally(id)) streams.recordRemoteClosed(id);
+      if (streams.hasEarlyReply(id) || streams.wasResetBeforeEnd(id))
+        streams.recordRemoteClosed(id);
       if (bytes.readUInt32BE(start) !== ERROR_CODE.noError) this.#connection.replyRejected(id);
       budget.controlFrame();
     } else {

@@ -33,9 +33,9 @@ export class StreamTable {
   /** Streams that wait for the connection, in the order in which they will continue. */
   readonly #blocked = new Set<H2Stream>();
   /**
-   * Ids of the most recently closed streams; negative: reset by us. A ring in order of closing, not of ids: a
-   * stream may live, or be asked to stop, long after later ones have ended. Allocated when the first stream
-   * closes.
+   * Ids of the most recently closed streams; negative: reset by us before their peer had ended them. A ring in order
+   * of closing, not of ids: a stream may live, or be asked to stop, long after later ones have ended. Allocated when
+   * the first stream closes.
    */
   #closedIds: Int32Array | undefined;
   #nextClosed = 0;
@@ -94,20 +94,26 @@ export class StreamTable {
     this.#slots--;
   }
 
-  recordClosed(id: number, resetLocally: boolean): void {
+  recordClosed(id: number, resetBeforeEnd: boolean): void {
     this.#closedIds ??= new Int32Array(CLOSED_STREAM_HISTORY);
-    this.#closedIds[this.#nextClosed] = resetLocally ? -id : id;
+    this.#closedIds[this.#nextClosed] = resetBeforeEnd ? -id : id;
     this.#nextClosed = (this.#nextClosed + 1) % CLOSED_STREAM_HISTORY;
   }
 
-  /** Whether we reset the stream: frames for it may have been in transit. */
-  wasResetLocally(id: number): boolean {
+  /** We reset a stream that is not open. If it was answered early, this replaces the reset that was still due. */
+  recordReset(id: number): void {
+    this.#earlyReplies?.delete(id);
+    if (!this.wasOpen(id)) this.recordClosed(id, true);
+  }
+
+  /** Whether we reset the stream before its peer had ended it: frames for it may have been in transit. */
+  wasResetBeforeEnd(id: number): boolean {
     return this.#closedIds?.includes(-id) === true;
   }
 
   /** Whether the stream was open once, as opposed to skipped. */
   wasOpen(id: number): boolean {
-    return this.#closedIds?.includes(id) === true || this.wasResetLocally(id);
+    return this.#closedIds?.includes(id) === true || this.wasResetBeforeEnd(id);
   }
 
   /**

@@ -102,7 +102,15 @@ export class Http1Exchange extends HttpExchange {
     const { socket } = this.#request;
     const response = this.#response;
     if (!response.writableFinished) response.once("finish", () => socket.destroySoon());
-    else if (socket.bytesRead === this.#bytesReadAtEnd) socket.destroy();
+    else this.closeIfIdle();
+  }
+
+  /** Closes the connection if the reply has been sent and nothing has arrived since. Returns whether it did. */
+  closeIfIdle(): boolean {
+    const { socket } = this.#request;
+    const idle = this.#response.writableFinished && socket.bytesRead === this.#bytesReadAtEnd;
+    if (idle) socket.destroy();
+    return idle;
   }
 
   /** Calls `then` after the reply if one is due or being sent, otherwise at once. */

@@ -22,7 +22,7 @@ export class FastPath {
   readonly replies: FastReplyWriter;
   /** Hands over a connection whose next bytes are `rest`. */
   readonly handOver: (socket: Socket, rest: Buffer) => void;
-  readonly #open = new Set<FastConnection>();
+  readonly #open = new Map<Socket, FastConnection>();
 
   /** Handles requests whose header section has at most so many bytes. */
   constructor(
@@ -37,15 +37,20 @@ export class FastPath {
   }
 
   accept(socket: Socket): void {
-    this.#open.add(new FastConnection(this, socket));
+    this.#open.set(socket, new FastConnection(this, socket));
   }
 
-  remove(connection: FastConnection): void {
-    this.#open.delete(connection);
+  remove(socket: Socket): void {
+    this.#open.delete(socket);
+  }
+
+  /** Closes this connection if it is here and idle. Returns whether it did. */
+  closeIfIdle(socket: Socket): boolean {
+    return this.#open.get(socket)?.closeIfIdle() === true;
   }
 
   closeIdle(): void {
-    for (const connection of [...this.#open]) connection.closeIfIdle();
+    for (const connection of [...this.#open.values()]) connection.closeIfIdle();
   }
 }
 
@@ -79,7 +84,7 @@ class FastConnection implements Waiting {
   };
   readonly #idleTimeout = () => this.closeIfIdle();
   readonly #closed = () => {
-    this.fastPath.remove(this);
+    this.fastPath.remove(this.socket);
     this.#exchange?.socketClosed();
   };
 
@@ -93,8 +98,10 @@ class FastConnection implements Waiting {
     socket.on("data", this.#read);
   }
 
-  closeIfIdle(): void {
-    if (this.#exchange === undefined && this.#unhandled === undefined) this.socket.destroy();
+  closeIfIdle(): boolean {
+    const idle = this.#exchange === undefined && this.#unhandled === undefined;
+    if (idle) this.socket.destroy();
+    return idle;
   }
 
   /**
@@ -187,7 +194,7 @@ class FastConnection implements Waiting {
     socket.off("close", this.#closed);
     socket.off("end", this.#end);
     socket.off("data", this.#read);
-    fastPath.remove(this);
+    fastPath.remove(socket);
     this.#handedOver = true;
     fastPath.handOver(socket, rest);
     // Node's server has not seen it. It closes at the end, but replies first, which it does in this turn.

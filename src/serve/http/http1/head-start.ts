@@ -26,6 +26,11 @@ export class HeadStart {
     }
   }
 
+  /** Part of a header section has arrived, and not all of it. */
+  get begun(): boolean {
+    return this.#bytes.length > 0;
+  }
+
   /** The header section is complete. */
   clear(): void {
     this.#bytes = NO_BODY;

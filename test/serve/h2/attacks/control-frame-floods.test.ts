@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Http2Fault } from "#base/server-meter.ts";
-import { CONTROL_FRAME_BURST } from "#serve/h2/limits.ts";
+import { CONTROL_FRAME_BURST, RESET_BURST } from "#serve/h2/limits.ts";
 
 import { startTarget } from "../../../kit/attack/measure.ts";
 
@@ -44,6 +44,8 @@ const gather = block(grpcFields("/test.Target/Gather"));
 const open = headers(1, gather);
 /** Opens and completes stream 1. */
 const closed = call(1, SAY);
+/** Opens stream 1 with a header section that is refused, and does not end it. */
+const malformed = headers(1, block([[":method", "GET"]]));
 
 interface Flood {
   readonly kind: string;
@@ -75,8 +77,13 @@ const floods: readonly Flood[] = [
   flood("RST_STREAM of a closed stream", reset(1), closed),
   flood("empty DATA", data(1), open),
   flood("DATA with padding only", data(1, padded(Buffer.alloc(0), 0), PADDED), open),
-  // The first frame is answered with STREAM_CLOSED, the others are ignored and counted.
-  flood("DATA of a closed stream", data(1), closed, { control_flood: 1, stream: 1 }),
+  // Each frame is answered with STREAM_CLOSED and counts as a broken call.
+  flood("DATA of a closed stream", data(1), closed, { made_reset: 1, stream: RESET_BURST + 1 }),
+  // The stream was refused before it ended: frames may have been in transit, so they are ignored and counted.
+  flood("DATA of a stream that was reset", data(1), malformed, {
+    control_flood: 1,
+    malformed_request: 1,
+  }),
   flood("frames of an unknown type", frame(0x42, 0, 0, Buffer.alloc(20))),
   flood("frames of an unknown type on a stream", frame(0x42, 0, 1), open),
 ];

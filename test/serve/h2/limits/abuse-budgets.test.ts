@@ -38,7 +38,10 @@ const STREAMS_PER_CONTROL = 16;
 
 const service = {
   name: "test.Budgets",
-  methods: { Say: { kind: "unary", handle: (bytes: Uint8Array) => bytes } },
+  methods: {
+    Say: { kind: "unary", handle: (bytes: Uint8Array) => bytes },
+    Wait: { kind: "unary", handle: () => new Promise<Uint8Array>(() => undefined) },
+  },
 } as const;
 
 /** An incomplete call, so that no handler runs. */
@@ -161,6 +164,31 @@ test("cancelled and broken calls draw on the same budget", async (t) => {
   assert.equal(codeOf(peer), undefined);
   await peer.send(taken(next));
   assert.equal(codeOf(peer), CALM);
+});
+
+const malformed = block([[":method", "GET"]]);
+for (const [how, request, resets] of [
+  ["was answered", call(1, SAY), 0],
+  ["is still in progress", call(1, "/test.Budgets/Wait"), 0],
+  ["was malformed", headers(1, malformed, END_HEADERS | END_STREAM), 1],
+] as const) {
+  test(`each DATA frame after the end of a request that ${how} is a broken call`, async (t) => {
+    const { peer, faults } = await connected(t);
+    await peer.send(request);
+    const left = RESETS.atOnce - resets;
+    await peer.send(repeated(data(1, Buffer.of(0)), left));
+    assert.equal(codeOf(peer), undefined);
+    await peer.send(data(1, Buffer.of(0)));
+    assert.equal(codeOf(peer), CALM);
+    assert.deepEqual(faults.slice(resets), [...Array(left + 1).fill("stream"), "made_reset"]);
+  });
+}
+
+test("DATA in transit on a stream that was reset before its request ended is no broken call", async (t) => {
+  const { peer, faults } = await connected(t);
+  await peer.send(headers(1, malformed, END_HEADERS), repeated(data(1, Buffer.of(0)), 2_000));
+  assert.equal(codeOf(peer), undefined);
+  assert.deepEqual(faults, ["malformed_request"]);
 });
 
 test("never ends the connection of a client that only sends keepalive PINGs", async (t) => {

@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Displacement } from "#serve/listen/displacement.ts";
+
+const ADDRESS = "192.0.2.1";
+
+/** Connections of one address, and the names of those that were closed, in order. */
+function connections() {
+  const displacement = new Displacement();
+  const closed: string[] = [];
+  const add = (name: string, { busy = false, address = ADDRESS } = {}) => {
+    const connection = {
+      read: 0,
+      readAtLastLook: 0,
+      busy,
+      closeIdle() {
+        if (connection.busy) return false;
+        closed.push(name);
+        displacement.remove(address, connection);
+        return true;
+      },
+    };
+    displacement.add(address, connection);
+    return connection;
+  };
+  return { displacement, closed, add };
+}
+
+test("closes the oldest connection first", () => {
+  const { displacement, closed, add } = connections();
+  add("first");
+  add("second");
+  assert.equal(displacement.makeRoom(ADDRESS), true);
+  assert.equal(displacement.makeRoom(ADDRESS), true);
+  assert.equal(displacement.makeRoom(ADDRESS), false, "none is left");
+  assert.deepEqual(closed, ["first", "second"]);
+});
+
+test("closes a connection that has sent something since the last look after those that have not", () => {
+  const { displacement, closed, add } = connections();
+  add("used").read = 100;
+  add("unused");
+  for (let times = 0; times < 2; times++) displacement.makeRoom(ADDRESS);
+  assert.deepEqual(closed, ["unused", "used"]);
+});
+
+test("closes an idle connection even if all have sent something", () => {
+  const { displacement, closed, add } = connections();
+  add("busy", { busy: true }).read = 100;
+  add("idle").read = 100;
+  assert.equal(displacement.makeRoom(ADDRESS), true);
+  assert.deepEqual(closed, ["idle"]);
+});
+
+test("closes no connection with a call in progress, and none of another address", () => {
+  const { displacement, closed, add } = connections();
+  add("busy", { busy: true });
+  add("elsewhere", { address: "192.0.2.2" });
+  assert.equal(displacement.makeRoom(ADDRESS), false);
+  assert.deepEqual(closed, []);
+});
+
+test("looks at a bounded number of connections each time, and at others the next time", () => {
+  const { displacement, closed, add } = connections();
+  for (let each = 0; each < 40; each++) add(`busy ${each}`, { busy: true });
+  add("idle");
+  assert.equal(displacement.makeRoom(ADDRESS), false);
+  assert.equal(displacement.makeRoom(ADDRESS), true);
+  assert.deepEqual(closed, ["idle"]);
+});
