@@ -11,6 +11,7 @@ import type { KubeClient } from "../api/client.ts";
 import { textOf } from "../api/objects.ts";
 import { MissedPods } from "./cluster/missed-pods.ts";
 import { Namespaces } from "./cluster/namespaces.ts";
+import { ResourceBounds } from "./cluster/resource-bounds.ts";
 import { SecretCopies } from "./cluster/secret-copies.ts";
 import { SidecarConfig } from "./cluster/sidecar-config.ts";
 import type { Texts } from "./pod.ts";
@@ -73,6 +74,7 @@ export class Injector {
   readonly metrics: readonly MetricSource[];
   readonly #options: InjectorOptions;
   readonly #namespaces: Namespaces;
+  readonly #bounds: ResourceBounds;
   readonly #missed: MissedPods;
   readonly #copies: SecretCopies;
   #own: { readonly files: CertificateFiles; readonly keeper: Keeper } | undefined;
@@ -97,6 +99,7 @@ export class Injector {
       ignored: ignoredNamespaces,
       changed: () => this.#changed(),
     });
+    this.#bounds = new ResourceBounds({ client, clock, chance, log });
     const namespaces = () => this.#namespaces.enabled();
     const wall = () => clock.wall();
     this.#missed = new MissedPods({ client, namespaces, settings, abilities, wall, log });
@@ -120,6 +123,7 @@ export class Injector {
       clock,
       log,
       namespace: (name, signal) => this.#namespaces.find(name, signal),
+      bounds: (name) => this.#bounds.of(name),
     });
     this.route = webhook.route;
     this.metrics = [webhook, this.#missed];
@@ -133,6 +137,7 @@ export class Injector {
       this.#own = { files, keeper: this.#keeper(files) };
     }
     this.#namespaces.follow();
+    this.#bounds.follow();
     if (this.#config !== undefined) this.#config.follow();
     else {
       this.#use({});
@@ -185,6 +190,7 @@ export class Injector {
   async close(): Promise<void> {
     await this.#config?.close();
     await this.#namespaces.close();
+    await this.#bounds.close();
     await this.#own?.files.remove();
   }
 

@@ -104,6 +104,18 @@ export interface ClusterAbilities {
   readonly sleepAction: boolean;
 }
 
+/** What a namespace demands of the resources of containers. Quantities by name of resource. */
+export type ResourceBound =
+  | { readonly kind: "ResourceQuota"; readonly name: string; readonly hard: Texts }
+  | {
+      readonly kind: "LimitRange";
+      readonly name: string;
+      readonly max: Texts;
+      readonly min: Texts;
+      /** Limits of containers that have none. */
+      readonly defaults: Texts;
+    };
+
 /** Metadata of a namespace. */
 export interface Namespace {
   readonly name: string;

@@ -8,7 +8,7 @@ import type { Log } from "#base/log.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
 import { type Injection, inject } from "./mutation/mutate.ts";
 import { type Review, readReview, reviewReply } from "./review.ts";
-import type { ClusterAbilities, InjectionSettings, Namespace } from "./settings.ts";
+import type { ClusterAbilities, InjectionSettings, Namespace, ResourceBound } from "./settings.ts";
 
 /** Pods have at most 1.5 MiB in etcd; the review repeats the pod and adds to it. */
 const MAX_REVIEW_BYTES = 3 * 1024 * 1024;
@@ -25,6 +25,8 @@ interface WebhookOptions {
   readonly abilities: () => ClusterAbilities;
   /** The metadata of a namespace. Asks the API server for a namespace that is not known yet. */
   readonly namespace: (name: string, signal: () => AbortSignal) => Promise<Namespace> | Namespace;
+  /** What is known to bound the resources of a namespace. */
+  readonly bounds: (namespace: string) => readonly ResourceBound[];
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -86,10 +88,16 @@ export class Webhook implements MetricSource {
   }
 
   async #inject({ pod, namespace: name }: Review, call: Call): Promise<Injection> {
-    const { settings, abilities, namespace } = this.#options;
+    const { settings, abilities, namespace, bounds } = this.#options;
     const found = await namespace(name, () => call.signal());
     if (found.isUnread === true) this.#unread++;
-    return inject({ pod, namespace: found, settings: settings(), abilities: abilities() });
+    return inject({
+      pod,
+      namespace: found,
+      settings: settings(),
+      abilities: abilities(),
+      bounds: bounds(name),
+    });
   }
 
   #report({ pod, namespace, dryRun }: Review, injection: Injection): void {

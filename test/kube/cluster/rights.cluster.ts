@@ -54,6 +54,8 @@ test("each process has the rights that it uses, and no other", async (t) => {
   ) => may(injector, ...args);
   assert.ok(await allowed("watch", "namespaces"));
   assert.ok(await allowed("list", "pods"));
+  assert.ok(await allowed("watch", "resourcequotas"));
+  assert.ok(await allowed("watch", "limitranges"));
   assert.ok(await allowed("create", "events", { namespace: "default" }));
   assert.ok(await allowed("patch", "mutatingwebhookconfigurations", { group, name: own }));
   assert.ok(await allowed("patch", "secrets", { namespace, name: "sluice-injector-tls" }));

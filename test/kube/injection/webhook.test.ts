@@ -18,6 +18,7 @@ async function webhookOn(t: TestContext, find: Find = () => NAMESPACE) {
     settings: () => SETTINGS,
     abilities: () => MODERN,
     namespace: find,
+    bounds: () => [{ kind: "ResourceQuota", name: "team", hard: { "limits.memory": "1Mi" } }],
     clock: realClock,
     log,
   });
@@ -73,6 +74,7 @@ test("a review is answered with a patch, and a dry run with the same one", async
   const response = responseOf(json);
   assert.equal(response["allowed"], true);
   assert.equal(response["patchType"], "JSONPatch");
+  assert.match(JSON.stringify(response["warnings"]), /sluice: ResourceQuota team allows 1Mi/);
   const patch = JSON.parse(Buffer.from(String(response["patch"]), "base64").toString("utf8"));
   const whole = applied(pod, patch);
   assert.ok(isObject(whole));

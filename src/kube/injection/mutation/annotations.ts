@@ -188,14 +188,14 @@ export function amountOf(quantity: string): number | undefined {
 /** The annotation of each quantity. */
 type ResourceNames = Readonly<Record<keyof Resources, string>>;
 
-const OF_AGENT: ResourceNames = {
+export const OF_AGENT: ResourceNames = {
   cpuRequest: ANNOTATIONS.cpuRequest,
   cpuLimit: ANNOTATIONS.cpuLimit,
   memoryRequest: ANNOTATIONS.memoryRequest,
   memoryLimit: ANNOTATIONS.memoryLimit,
 };
 
-const OF_ENVOY: ResourceNames = {
+export const OF_ENVOY: ResourceNames = {
   cpuRequest: ANNOTATIONS.envoyCpuRequest,
   cpuLimit: ANNOTATIONS.envoyCpuLimit,
   memoryRequest: ANNOTATIONS.envoyMemoryRequest,

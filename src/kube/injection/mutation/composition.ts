@@ -12,12 +12,14 @@ import {
 import {
   type ClusterAbilities,
   type InjectionSettings,
+  type ResourceBound,
   type Resources,
   SIDECAR_HEALTH_PORT,
   SIDECAR_METRICS_PORT,
 } from "../settings.ts";
 import type { Wishes } from "./annotations.ts";
 import { amountOf } from "./annotations.ts";
+import { boundWarnings } from "./bounds.ts";
 import { ENVOY_NAME, type EnvoyTraffic, envoyContainer, TRAFFIC } from "./envoy.ts";
 import { mergeContainer, mergePullSecrets, mergeVolumes } from "./merge.ts";
 import { everyContainer, isOurs, numbersIn, portsOf, probedPorts } from "./ports.ts";
@@ -49,6 +51,7 @@ export interface CompositionInput {
   readonly pod: Pod;
   readonly settings: InjectionSettings;
   readonly abilities: ClusterAbilities;
+  readonly bounds?: readonly ResourceBound[];
 }
 
 export class Composition {
@@ -75,6 +78,8 @@ export class Composition {
     this.#place(AGENT_NAMES, 0, (isNative) => this.#agent(isNative));
     this.#addEnvoy();
     this.#checkEnd();
+    const added = [...this.#init, ...this.#main].filter(isOurs);
+    this.#warnings.push(...boundWarnings(added, input.bounds ?? []));
   }
 
   /** Reasons why the pod cannot work as it is. */

@@ -2,7 +2,7 @@
 // settings. Applied to a pod that was injected already, it changes nothing.
 
 import { isObject, type JsonObject, type Pod } from "../pod.ts";
-import type { ClusterAbilities, InjectionSettings, Namespace } from "../settings.ts";
+import type { ClusterAbilities, InjectionSettings, Namespace, ResourceBound } from "../settings.ts";
 import { INJECTED, readWishes, type Wishes } from "./annotations.ts";
 import { Composition } from "./composition.ts";
 import { type Operation, patchOf } from "./patch.ts";
@@ -46,6 +46,8 @@ export interface InjectionInput {
   readonly namespace: Namespace;
   readonly settings: InjectionSettings;
   readonly abilities: ClusterAbilities;
+  /** Of the namespace, as far as they are known. */
+  readonly bounds?: readonly ResourceBound[];
 }
 
 export function inject(input: InjectionInput): Injection {

@@ -95,20 +95,27 @@ await onOwnMachine(import.meta.filename, () => {
     await client.apply(
       [
         own(ETCD, `${ETCD}.${HOME}.svc`),
-        own("etcd-client"),
+        own("agent-etcd"),
+        own("controller-etcd"),
         own("controller", `sluice-controller.${HOME}.svc`),
       ],
       HOME,
     );
     await startEtcd(client);
     const etcd = { endpoints: [`https://${ETCD}.${HOME}.svc:2379`] };
-    const tls = { etcd: { secretName: "etcd-client", certificate: true } };
+    const tls = (process: string) => ({
+      etcd: { secretName: `${process}-etcd`, certificate: true },
+    });
     await install(kubeconfig, {
       global: { sluice: { etcd: { enabled: false }, prometheus: { enabled: false } } },
-      "sluice-agent": { agent: { config: { etcd } }, sidecars: { envoy: { inject: true } }, tls },
+      "sluice-agent": {
+        agent: { config: { etcd } },
+        sidecars: { envoy: { inject: true } },
+        tls: tls("agent"),
+      },
       "sluice-controller": {
         controller: { config: { etcd } },
-        tls: { ...tls, server: { secretName: "controller" } },
+        tls: { ...tls("controller"), server: { secretName: "controller" } },
       },
     });
 

@@ -1,0 +1,110 @@
+// What the ResourceQuotas and LimitRanges of a namespace would refuse about the containers of injection. They judge the pod
+// after the webhook has changed it, and name neither the cause nor what helps; the warnings here do.
+
+import { type Container, isObject, type JsonObject, text } from "../pod.ts";
+import type { ResourceBound } from "../settings.ts";
+import { amountOf, OF_AGENT, OF_ENVOY } from "./annotations.ts";
+import { ENVOY_NAME } from "./envoy.ts";
+
+const RESOURCES = ["cpu", "memory"] as const;
+
+/** One sentence for each bound that one of these containers does not keep. */
+export function* boundWarnings(
+  containers: readonly Container[],
+  bounds: readonly ResourceBound[],
+): Generator<string> {
+  for (const container of containers)
+    for (const resource of RESOURCES) {
+      const asked = askedBy(container, resource);
+      for (const bound of bounds) {
+        const found =
+          bound.kind === "LimitRange"
+            ? outOfRange(asked, bound)
+            : beyondQuota(asked, bound, hasDefault(bounds, asked));
+        if (found !== undefined) yield `${bound.kind} ${bound.name} ${found}`;
+      }
+    }
+}
+
+interface Asked {
+  readonly container: string;
+  readonly resource: (typeof RESOURCES)[number];
+  /** Quantities; "" where there is none. */
+  readonly limit: string;
+  readonly request: string;
+  /** The annotations that change them. */
+  readonly names: { readonly limit: string; readonly request: string };
+}
+
+function askedBy(container: Container, resource: Asked["resource"]): Asked {
+  const all = container["resources"];
+  const quantity = (kind: "limits" | "requests") => {
+    const of = isObject(all) ? all[kind] : undefined;
+    return isObject(of) ? quantityOf(of, resource) : "";
+  };
+  const names = container.name === ENVOY_NAME ? OF_ENVOY : OF_AGENT;
+  const limit = quantity("limits");
+  return {
+    container: container.name,
+    resource,
+    limit,
+    // Kubernetes requests the limit where nothing else is requested.
+    request: quantity("requests") || limit,
+    names: { limit: names[`${resource}Limit`], request: names[`${resource}Request`] },
+  };
+}
+
+function quantityOf(of: JsonObject, resource: string): string {
+  const found = of[resource];
+  return typeof found === "number" ? `${found}` : text(found);
+}
+
+/** Whether the cluster gives a limit and a request to a container that has none. */
+function hasDefault(bounds: readonly ResourceBound[], { resource }: Asked): boolean {
+  return bounds.some(
+    (bound) =>
+      bound.kind === "LimitRange" &&
+      (bound.defaults[resource] ?? bound.max[resource]) !== undefined,
+  );
+}
+
+function outOfRange(
+  { container, resource, limit, request, names }: Asked,
+  { max, min }: Extract<ResourceBound, { kind: "LimitRange" }>,
+): string | undefined {
+  const most = max[resource];
+  const least = min[resource];
+  if (most !== undefined && isAbove(limit, most))
+    return `allows a container ${most} of ${resource}, and ${container} is limited to ${limit}: set the annotation ${names.limit}`;
+  if (most !== undefined && isAbove(request, most))
+    return `allows a container ${most} of ${resource}, and ${container} requests ${request}: set the annotation ${names.request}`;
+  if (least !== undefined && isAbove(least, request))
+    return `wants a container to request ${least} of ${resource}, and ${container} requests ${request}: set the annotation ${names.request}`;
+  return undefined;
+}
+
+function beyondQuota(
+  { container, resource, limit, request, names }: Asked,
+  { hard }: Extract<ResourceBound, { kind: "ResourceQuota" }>,
+  isDefaulted: boolean,
+): string | undefined {
+  for (const { key, quantity, name } of [
+    { key: `limits.${resource}`, quantity: limit, name: names.limit },
+    { key: `requests.${resource}`, quantity: request, name: names.request },
+    { key: resource, quantity: request, name: names.request },
+  ]) {
+    const most = hard[key];
+    if (most === undefined) continue;
+    if (quantity === "" && !isDefaulted)
+      return `wants ${key} of each container, and ${container} has none: set the annotation ${name}`;
+    if (isAbove(quantity, most))
+      return `allows ${most} of ${key} to all pods together, and ${container} alone has ${quantity}: set the annotation ${name}`;
+  }
+  return undefined;
+}
+
+/** False where one of them is no quantity that is known here. */
+function isAbove(quantity: string, other: string): boolean {
+  const [one, two] = [amountOf(quantity), amountOf(other)];
+  return one !== undefined && two !== undefined && one > two;
+}
