@@ -253,7 +253,8 @@ test("an Envoy stands before the application, which goes on until clients have g
   assert.equal(args[args.indexOf("--concurrency") + 1], "2", "not one worker for each core");
   const clusters = object(object(JSON.parse(text ?? ""))["static_resources"])["clusters"];
   const ports = JSON.stringify(clusters).match(/"port_value":\d+/g);
-  assert.deepEqual(ports, ['"port_value":8080', '"port_value":9000']);
+  // The agent, and the application for HTTP and for gRPC.
+  assert.deepEqual(ports, ['"port_value":8080', '"port_value":9000', '"port_value":9000']);
   assert.deepEqual(containerOf(whole, "application")["lifecycle"], {
     preStop: { sleep: { seconds: 5 } },
   });
