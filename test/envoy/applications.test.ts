@@ -157,6 +157,10 @@ describe("applications behind the Envoys", { concurrency: true, timeout: TIMEOUT
         const { code, details, trailers } = await client.unary("/echo.Echo/Fail", message);
         assert.deepEqual([code, details, trailers["x-trailer"]], [9, "not now", "kept"]);
       });
+      await t.test("a call that takes 17 s", async () => {
+        const { code, message: answer } = await client.unary("/echo.Echo/Slow", message);
+        assert.deepEqual([code, String(answer)], [0, "message"]);
+      });
       await t.test("a stream of the client", async () => {
         const { code, message: answer } = await client.clientStream(
           "/echo.Echo/Up",
