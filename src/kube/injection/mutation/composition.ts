@@ -222,16 +222,24 @@ export class Composition {
   #findPorts(): AgentPorts {
     const { pod, settings } = this.#input;
     const { port, isPortChosen, env } = settings.sidecar;
-    const mentioned = numbersIn(pod);
-    const free = (from: number) =>
-      Array.from({ length: PORTS_TRIED }, (_, at) => from + at).find(
-        (each) => !mentioned.has(each),
-      ) ?? from;
+    const { envoy, sidecar } = settings;
+    const taken = new Set(numbersIn(pod));
+    const take = (wanted: number) => {
+      taken.add(wanted);
+      return wanted;
+    };
+    for (const { containerPort } of sidecar.otherPorts) take(containerPort);
+    if (this.#applicationPort !== undefined)
+      for (const each of [this.#applicationPort, envoy.port, envoy.adminPort]) take(each);
+    const free = (from: number) => {
+      const tried = Array.from({ length: PORTS_TRIED }, (_, at) => from + at);
+      return take(tried.find((each) => !taken.has(each)) ?? from);
+    };
     const isConfigured = (variable: string) => env.some(({ name }) => name === variable);
     const isPrivate = !isPortChosen && this.#applicationPort !== undefined;
     const hasHealth = isPrivate && !isConfigured(TELEMETRY_PORTS.health);
     return {
-      main: this.#wishes.port ?? (isPrivate ? free(port) : port),
+      main: take(this.#wishes.port ?? (isPrivate ? free(port) : port)),
       metrics: isConfigured(TELEMETRY_PORTS.metrics) ? undefined : free(SIDECAR_METRICS_PORT),
       health: hasHealth ? free(SIDECAR_HEALTH_PORT) : undefined,
     };
