@@ -228,6 +228,32 @@ test("where only Envoy asks the agent, it listens on loopback, and kubelets ask 
   });
 });
 
+test("no two listeners of sidecars get one port", () => {
+  const portsOf = (annotations: Readonly<Record<string, string>>, settings = SETTINGS) => {
+    const { whole } = injected(podWith({ annotations }), { settings });
+    const ports = ["sluice-agent", "sluice-envoy"].flatMap((name) =>
+      containersOf(whole)
+        .filter((each) => each["name"] === name)
+        .flatMap((each) => listAt(each["ports"]).map(({ containerPort }) => containerPort)),
+    );
+    assert.equal(new Set(ports).size, ports.length, ports.join());
+    return ports;
+  };
+  assert.deepEqual(portsOf({ "sluice/port": "14380" }), [14_380, 14_381]);
+  const envoy = { "sluice/envoy-inject": "true" };
+  const own = { ...SETTINGS, sidecar: { ...SETTINGS.sidecar, port: 14_280, isPortChosen: false } };
+  assert.deepEqual(
+    portsOf({ ...envoy, "sluice/port": "14480" }, own),
+    [14_480, 14_380, 14_481, 10_000],
+  );
+  assert.deepEqual(
+    portsOf({ ...envoy, "sluice/application-port": "14280" }, own),
+    [14_281, 14_380, 14_480, 10_000],
+  );
+  const moved = { ...own, envoy: { ...own.envoy, port: 14_380, adminPort: 14_480 } };
+  assert.deepEqual(portsOf(envoy, moved), [14_280, 14_381, 14_481, 14_380]);
+});
+
 test("the default port gives way to all that the pod mentions, where only Envoy asks the agent", () => {
   const settings: InjectionSettings = {
     ...SETTINGS,

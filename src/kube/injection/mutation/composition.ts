@@ -9,25 +9,17 @@ import {
   type Pod,
   text,
 } from "../pod.ts";
-import {
-  type ClusterAbilities,
-  type InjectionSettings,
-  type ResourceBound,
-  type Resources,
-  SIDECAR_HEALTH_PORT,
-  SIDECAR_METRICS_PORT,
-} from "../settings.ts";
+import type { ClusterAbilities, InjectionSettings, ResourceBound, Resources } from "../settings.ts";
 import type { Wishes } from "./annotations.ts";
 import { amountOf } from "./annotations.ts";
 import { boundWarnings } from "./bounds.ts";
 import { ENVOY_NAME, type EnvoyTraffic, envoyContainer, TRAFFIC } from "./envoy.ts";
 import { mergeContainer, mergePullSecrets, mergeVolumes } from "./merge.ts";
-import { everyContainer, isOurs, numbersIn, portsOf, probedPorts } from "./ports.ts";
+import { agentPorts, everyContainer, isOurs, portsOf, probedPorts } from "./ports.ts";
 import {
   AGENT_NAMES,
   type AgentPorts,
   agentContainer,
-  TELEMETRY_PORTS,
   volumesOf,
   type Wait,
   waiting,
@@ -43,8 +35,6 @@ const MARGIN_SECONDS = 3;
 const ENVOY_OUTLIVES_SECONDS = 5;
 const AGENT_OUTLIVES_SECONDS = 2;
 
-/** Ports that are tried in turn, from the default on. */
-const PORTS_TRIED = 100;
 const MOVES = "; the annotation sluice/port moves the agent";
 
 export interface CompositionInput {
@@ -73,7 +63,9 @@ export class Composition {
     this.#init = pod.initContainers;
     this.#main = pod.containers;
     this.#applicationPort = this.#findApplicationPort();
-    this.#ports = this.#findPorts();
+    const { settings } = input;
+    const chosen = { main: wishes.port, application: this.#applicationPort };
+    this.#ports = agentPorts(pod, settings, chosen);
     this.#findClashes();
     this.#place(AGENT_NAMES, 0, (isNative) => this.#agent(isNative));
     this.#addEnvoy();
@@ -223,28 +215,6 @@ export class Composition {
     if (envoy === true) this.#faults.push(`${missing}, got nothing`);
     else this.#warnings.push(`no Envoy was added: ${missing}`);
     return undefined;
-  }
-
-  /**
-   * Where only the injected Envoy asks the agent, it listens on loopback, and its default port gives way to whatever the pod may
-   * use it for. Kubelets, which do not come over loopback, then ask another port.
-   */
-  #findPorts(): AgentPorts {
-    const { pod, settings } = this.#input;
-    const { port, isPortChosen, env } = settings.sidecar;
-    const mentioned = numbersIn(pod);
-    const free = (from: number) =>
-      Array.from({ length: PORTS_TRIED }, (_, at) => from + at).find(
-        (each) => !mentioned.has(each),
-      ) ?? from;
-    const isConfigured = (variable: string) => env.some(({ name }) => name === variable);
-    const isPrivate = !isPortChosen && this.#applicationPort !== undefined;
-    const hasHealth = isPrivate && !isConfigured(TELEMETRY_PORTS.health);
-    return {
-      main: this.#wishes.port ?? (isPrivate ? free(port) : port),
-      metrics: isConfigured(TELEMETRY_PORTS.metrics) ? undefined : free(SIDECAR_METRICS_PORT),
-      health: hasHealth ? free(SIDECAR_HEALTH_PORT) : undefined,
-    };
   }
 
   /** Ports over TCP that the containers of the application declare. */

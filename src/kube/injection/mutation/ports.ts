@@ -1,8 +1,12 @@
-// The ports that a pod uses, as far as its specification says.
+// The ports that a pod uses, as far as its specification says, and those of the agent in it.
 
 import { type Container, isObject, listAt, type Pod } from "../pod.ts";
+import { type InjectionSettings, SIDECAR_HEALTH_PORT, SIDECAR_METRICS_PORT } from "../settings.ts";
 import { ENVOY_NAME } from "./envoy.ts";
-import { AGENT_NAMES } from "./sidecar.ts";
+import { AGENT_NAMES, type AgentPorts, TELEMETRY_PORTS } from "./sidecar.ts";
+
+/** Ports that are tried in turn, from the default on. */
+const PORTS_TRIED = 100;
 
 /** Whether it is a container of injection. */
 export function isOurs({ name }: Container): boolean {
@@ -43,8 +47,40 @@ export function probedPorts(container: Container): readonly number[] {
  * Every number that the containers of the application mention: ports that they declare, those of probes, and those that
  * variables and arguments name in any form.
  */
-export function numbersIn({ initContainers, containers }: Pod): ReadonlySet<number> {
+function numbersIn({ initContainers, containers }: Pod): ReadonlySet<number> {
   const others = [...initContainers, ...containers].filter((container) => !isOurs(container));
   const found = JSON.stringify(others).match(/(?<![0-9])[0-9]{1,5}(?![0-9])/g) ?? [];
   return new Set(found.map(Number));
+}
+
+/**
+ * Where only the injected Envoy asks the agent, it listens on loopback, and its default port gives way to whatever the pod may
+ * use it for. Kubelets, which do not come over loopback, then ask another port. `main` is the port that the pod's author
+ * chose, `application` that behind the injected Envoy.
+ */
+export function agentPorts(
+  pod: Pod,
+  { sidecar, envoy }: InjectionSettings,
+  { main, application }: Readonly<Record<"main" | "application", number | undefined>>,
+): AgentPorts {
+  const taken = new Set(numbersIn(pod));
+  const take = (wanted: number) => {
+    taken.add(wanted);
+    return wanted;
+  };
+  for (const { containerPort } of sidecar.otherPorts) take(containerPort);
+  if (application !== undefined)
+    for (const each of [application, envoy.port, envoy.adminPort]) take(each);
+  const free = (from: number) => {
+    const tried = Array.from({ length: PORTS_TRIED }, (_, at) => from + at);
+    return take(tried.find((each) => !taken.has(each)) ?? from);
+  };
+  const isConfigured = (variable: string) => sidecar.env.some(({ name }) => name === variable);
+  const isPrivate = !sidecar.isPortChosen && application !== undefined;
+  const hasHealth = isPrivate && !isConfigured(TELEMETRY_PORTS.health);
+  return {
+    main: take(main ?? (isPrivate ? free(sidecar.port) : sidecar.port)),
+    metrics: isConfigured(TELEMETRY_PORTS.metrics) ? undefined : free(SIDECAR_METRICS_PORT),
+    health: hasHealth ? free(SIDECAR_HEALTH_PORT) : undefined,
+  };
 }
