@@ -23,8 +23,9 @@ export interface BucketLevel {
 }
 
 /**
- * Each cell holds the most of what the buckets in it lacked: tokens, and the time at which the last of them is full. That
- * time is measured in tokens, by what `RefillHistory` has filled since the beginning, so changes of the rate need no work.
+ * Each cell holds the most of what the buckets in it lacked of the largest capacity so far: tokens, and the time at which the
+ * last of them has that many. That time is measured in tokens, by what `RefillHistory` has filled since the beginning, so
+ * changes of the rate need no work.
  */
 export class ForgottenBuckets {
   /** Result of `find`. */
@@ -33,6 +34,10 @@ export class ForgottenBuckets {
   readonly #mask: number;
   readonly #missing: Float64Array;
   readonly #fullAt: Float64Array;
+  /** The largest capacity so far: a bucket gets no tokens by a capacity that falls and rises again. */
+  #capacity = 0;
+  /** The latest time in any cell. */
+  #lastFullAt = Number.NEGATIVE_INFINITY;
 
   /** `maxKeys`: the keys that the table holds. */
   constructor(refill: RefillHistory, maxKeys: number) {
@@ -43,13 +48,30 @@ export class ForgottenBuckets {
     this.#fullAt = new Float64Array(cells * ROWS).fill(Number.NEGATIVE_INFINITY);
   }
 
-  /** Remembers the bucket of a key, which has been filled up to `now`. */
+  /** A larger capacity counts from now on: it adds no tokens to the buckets, so they lack that many more. */
+  adopt(params: BucketParams, now: number): void {
+    const more = params.capacity - this.#capacity;
+    if (more <= 0) return;
+    this.#capacity = params.capacity;
+    const filled = this.#refill.filledBy(now);
+    if (this.#lastFullAt <= filled) return;
+    const later = fillsFor(more, params);
+    this.#lastFullAt += later;
+    for (const [cell, fullAt] of this.#fullAt.entries()) {
+      if (fullAt <= filled) continue;
+      this.#missing[cell] = (this.#missing[cell] ?? 0) + more;
+      this.#fullAt[cell] = fullAt + later;
+    }
+  }
+
+  /** Remembers the bucket of a key, which has been filled up to `now`. The capacity has been adopted. */
   add(lo: number, hi: number, level: BucketLevel, params: BucketParams, now: number): void {
     const { available, mark } = level;
-    const missing = params.capacity - available;
-    if (missing <= 0) return;
+    if (available >= params.capacity) return;
+    const missing = this.#capacity - available;
     const filled = this.#refill.filledBy(now);
     const fullAt = this.#refill.filledBy(mark) + fillsFor(missing, params);
+    this.#lastFullAt = Math.max(fullAt, this.#lastFullAt);
     for (let row = 0; row < ROWS; row++) {
       const cell = this.#cell(row, lo, hi);
       const inUse = (this.#fullAt[cell] ?? 0) > filled;
@@ -70,23 +92,26 @@ export class ForgottenBuckets {
       missing = Math.min(missing, this.#missing[cell] ?? 0);
     }
     const { capacity, amount, intervalMs, continuous, delayed } = params;
+    const most = this.#capacity;
     // The rate may have changed since: filling takes no longer than it would from now on.
-    const longest = fillsFor(missing, params) + (delayed ? fillsFor(capacity, params) : 0);
+    const longest = fillsFor(missing, params) + (delayed ? fillsFor(most, params) : 0);
     const rest = Math.min(longest, fullAt - filled);
     const { found } = this;
     if (amount <= 0) {
-      found.available = capacity - missing;
+      found.available = most - missing;
       found.mark = now;
     } else if (continuous) {
       const lacks = Math.min(missing, rest);
-      found.available = capacity - lacks;
+      found.available = most - lacks;
       found.mark = now + ((rest - lacks) * intervalMs) / amount;
     } else {
       const lacks = Math.min(missing, fillsFor(rest, params));
-      found.available = capacity - lacks;
+      found.available = most - lacks;
       found.mark = now + ((rest - fillsFor(lacks, params)) * intervalMs) / amount;
     }
-    return true;
+    if (found.available < capacity) return true;
+    found.available = capacity;
+    return found.mark > now;
   }
 
   /** The place of a key's cell in a row. Both words of the hash count, so that two keys hardly share all cells. */

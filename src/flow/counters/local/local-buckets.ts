@@ -88,7 +88,9 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
   /** Makes new numbers count from now on, also in buckets that have not been used for a while. */
   adopt(params: BucketParams): void {
     this.#params = params;
-    this.#refill.change(this.#clock.now(), params.amount, params.intervalMs);
+    const now = this.#clock.now();
+    this.#refill.change(now, params.amount, params.intervalMs);
+    this.#forgotten?.adopt(params, now);
   }
 
   peek(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
@@ -259,7 +261,10 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
 
   #remember(lo: number, hi: number, level: BucketLevel, params: BucketParams, now: number): void {
     this.#observer.anomaly("keys_overflow");
-    this.#forgotten ??= new ForgottenBuckets(this.#refill, this.#maxKeys);
+    if (this.#forgotten === undefined) {
+      this.#forgotten = new ForgottenBuckets(this.#refill, this.#maxKeys);
+      this.#forgotten.adopt(params, now);
+    }
     this.#forgotten.add(lo, hi, level, params, now);
   }
 

@@ -90,6 +90,63 @@ describe("a table with fewer rows than keys", () => {
     );
   });
 
+  it("gives nobody tokens by a capacity that rises", () => {
+    const flow = fc.record({
+      key: fc.nat({ max: 12 }).map((n) => `user-${n}`),
+      want: fc.constantFrom(0.5, 1, 2, 5),
+      more: fc.constantFrom(0, 0, 0, 0.3, 4),
+    });
+    let passed = 0;
+    fc.assert(
+      fc.property(fc.array(flow, { maxLength: 150, size: "max" }), (flows) => {
+        const small = bench(3);
+        const large = bench(1_000, small.clock);
+        let params = { ...PARAMS, capacity: 1 };
+        for (const { key, want, more } of flows) {
+          if (more > 0) params = { ...params, capacity: params.capacity + more };
+          const foreseen = small.peeks(key, want, params);
+          const passes = small.passes(key, want, params);
+          assert.equal(passes, foreseen, "a peek foresees what a take does");
+          if (passes) passed++;
+          const wanted = large.passes(key, want, params);
+          if (passes) assert.ok(wanted, `${key} gets ${want}`);
+        }
+      }),
+      { numRuns: 500, seed: 1 },
+    );
+    assert.ok(passed > 1_000);
+  });
+
+  for (const form of [
+    { continuous: true, amount: 1 },
+    { continuous: false, amount: 2 },
+  ]) {
+    it(`counts an emptied bucket on where its capacity rises and falls, ${form.continuous ? "continuously" : "in steps"}`, () => {
+      const params = { ...PARAMS, ...form };
+      const small = bench(1);
+      const large = bench(1_000, small.clock);
+      for (const { passes } of [small, large]) {
+        assert.ok(passes("ann", 10, params));
+        assert.ok(passes("bob", 10, params));
+      }
+      for (const [after, capacity] of [
+        [3_000, 100],
+        [0, 4],
+        [2_000, 12],
+        [1_000, 12],
+      ] as const) {
+        small.clock.advance(after);
+        const now = small.clock.now();
+        for (const key of ["ann", "bob"]) {
+          const [got, wanted] = [small, large].map(
+            ({ buckets }) => buckets.peek(key, 1, { ...params, capacity }, now).remaining,
+          );
+          assert.equal(got, wanted, `${key} after a capacity of ${capacity}`);
+        }
+      }
+    });
+  }
+
   it("keeps the interval of a bucket that fills in steps", () => {
     const params = { ...PARAMS, capacity: 2, amount: 2, continuous: false };
     const { clock, passes } = bench(1);
@@ -115,7 +172,9 @@ describe("what is remembered", () => {
   function remembered({ amount, intervalMs } = params) {
     const refill = new RefillHistory();
     refill.change(0, amount, intervalMs);
-    return new ForgottenBuckets(refill, 1);
+    const forgotten = new ForgottenBuckets(refill, 1);
+    forgotten.adopt(params, 0);
+    return forgotten;
   }
 
   it("is never more than a bucket held, however many keys share its cells", () => {
