@@ -2,6 +2,7 @@
 
 import { hostname } from "node:os";
 import { joinHostPort, splitHostPort } from "#base/net/host-port.ts";
+import { listed } from "#base/text/listed.ts";
 import type { AgentConfig } from "#config/tree.ts";
 import { JoinedGroup } from "#fleet/joined-group.ts";
 import type { ProcessPart, SluiceProcess } from "#process/process.ts";
@@ -50,14 +51,11 @@ export function joinGroup(
   return { group, opened };
 }
 
-/** Most records that the status names; the log names all. */
-const MAX_NAMED = 5;
-
 function leftOutText(leftOut: ReadonlyMap<string, string>): string | undefined {
   if (leftOut.size === 0) return undefined;
-  const named = [...leftOut].slice(0, MAX_NAMED).map(([key, why]) => `${key} (${why})`);
-  const more = leftOut.size > MAX_NAMED ? ` and ${leftOut.size - MAX_NAMED} more` : "";
-  return `records of agents that are left out: ${named.join(", ")}${more}`;
+  // The log names all of them.
+  const named = listed([...leftOut], ([key, why]) => `${key} (${why})`);
+  return `records of agents that are left out: ${named}`;
 }
 
 /** The address of the pod, which Kubernetes sets where the pod asks for it; "" elsewhere. */

@@ -201,7 +201,7 @@ function assemble(options: ControllerOptions) {
   });
   if (directories.length === 0 && resources === undefined) log.info({}, ONLY_OVER_API);
   const kept = new KeptSource({
-    guard: settings.policies.removal_guard,
+    settings: settings.policies,
     active: () => active,
     hasDocument: (name) => api.policies.has(name),
     compile: (texts) => compiler.compile(texts),

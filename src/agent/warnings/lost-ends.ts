@@ -1,7 +1,8 @@
-// Tells in status and log of which limiters most concurrency slots are never given back: the caller does not end its flows,
-// or no report of their end arrives, so that each slot stays taken for `max_inflight_duration`.
+// Tells in status and log of which limiters most concurrency slots are not given back: the caller does not end its flows, or
+// no report of their end arrives, so each slot stays taken for `max_inflight_duration`.
 
 import type { Clock } from "#base/clock.ts";
+import { listed } from "#base/text/listed.ts";
 import type { SlotRef, Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
 import type { SluiceProcess } from "#process/process.ts";
@@ -87,7 +88,7 @@ export class LostEnds {
 
   #judge(counts: Counts, warn: (slots: { taken: number; returned: number }) => void): void {
     const { takenBefore: taken } = counts;
-    if (taken < FEW) return;
+    if (taken < FEW && !counts.lost) return;
     const returned = counts.returnedBefore + counts.returned;
     const lost = 2 * returned < taken;
     if (lost && !counts.lost) warn({ taken, returned });
@@ -96,9 +97,8 @@ export class LostEnds {
 
   #show(lost: readonly string[]): void {
     const status = this.#process.health.root.at("system", "flow_ends");
-    const more = lost.length > MOST_NAMES ? ` and ${lost.length - MOST_NAMES} others` : "";
     if (lost.length === 0) status.ok("the ends of flows that take concurrency slots are reported");
-    else status.fail(`${LOST}: ${lost.slice(0, MOST_NAMES).join("; ")}${more}`);
+    else status.fail(`${LOST}: ${listed(lost, String, MOST_NAMES)}`);
   }
 }
 
@@ -107,4 +107,4 @@ function newCounts(): Counts {
 }
 
 const LOST =
-  "most concurrency slots are never given back, and stay taken for max_inflight_duration: end flows by FlowEnd, an access log or spans";
+  "most concurrency slots were not given back within two minutes. Unless these flows last that long, report their ends (by FlowEnd, an access log or spans): until then each slot stays taken for max_inflight_duration";

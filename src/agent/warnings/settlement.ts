@@ -1,6 +1,7 @@
 // Tells in status and log which policies have too many flows to settle: further flows of theirs are charged their estimates.
 
 import { Episodes } from "#base/async/episodes.ts";
+import { listed } from "#base/text/listed.ts";
 import type { Observer } from "#flow/observer.ts";
 import type { SluiceProcess } from "#process/process.ts";
 
@@ -19,15 +20,8 @@ export function tellFullReservations(process: SluiceProcess, observer: Observer)
   const status = health.root.at("system", "settlement");
   const show = () => {
     const names = [...episodes.open];
-    const more = names.length > MOST_NAMES ? `, and ${names.length - MOST_NAMES} others` : "";
     if (names.length === 0) status.ok("all policies have room for the flows that they settle");
-    else
-      status.fail(
-        names
-          .slice(0, MOST_NAMES)
-          .map((name) => `policy ${name}: ${FULL}`)
-          .join("; ") + more,
-      );
+    else status.fail(listed(names, (name) => `policy ${name}: ${FULL}`, MOST_NAMES));
   };
   const episodes: Episodes = new Episodes({
     clock,

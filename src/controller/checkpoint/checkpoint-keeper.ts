@@ -5,6 +5,7 @@ import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import { listed } from "#base/text/listed.ts";
 import type { Circuit } from "#circuit/circuit.ts";
 import type { CircuitDecision } from "#circuit/decision.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";
@@ -13,7 +14,6 @@ import { Slices } from "#host/life/slices.ts";
 import type { Op, Store } from "#store/store.ts";
 import { CHECKPOINTS } from "#sync/keys.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
-import { listed } from "../diagnosis/log-list.ts";
 import { checkpointOf, readCheckpoint } from "./checkpoint.ts";
 
 export interface CheckpointSettings {

@@ -5,6 +5,7 @@ import type { Clock } from "#base/clock.ts";
 import type { StandIn } from "#base/failure-mode.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import { listed } from "#base/text/listed.ts";
 import {
   type Actuator,
   type Decisions,
@@ -27,7 +28,6 @@ import {
   InvalidSignals,
   invalidSignals,
 } from "./invalid-signals.ts";
-import { listed } from "./log-list.ts";
 
 const NO_FAULTS: ReadonlyMap<string, ComponentFaults> = new Map();
 

@@ -3,6 +3,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
+import { listed, MAX_LISTED } from "#base/text/listed.ts";
 import type { Circuit } from "#circuit/circuit.ts";
 import type { Alert, QueryAnswer, QueryRequest, Replicas } from "#circuit/component.ts";
 import type { CircuitDecision } from "#circuit/decision.ts";
@@ -11,7 +12,6 @@ import { CircuitRunner, type Restored } from "#circuit/runner.ts";
 import type { JsonObject } from "#policy/compiled.ts";
 import type { PolicyMeter } from "#telemetry/metrics/circuits.ts";
 import { Diagnosis } from "../diagnosis/diagnosis.ts";
-import { listed, MAX_LISTED } from "../diagnosis/log-list.ts";
 import type { PolicyVersion } from "../policy-source.ts";
 import { DynamicConfigGate, type DynamicConfigOutcome } from "./dynamic-config.ts";
 import type { Entries } from "./outbox.ts";

@@ -4,6 +4,7 @@
 
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import { listed } from "#base/text/listed.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { findingLine } from "#policy/format.ts";
 import type { PolicySet, PolicyText } from "#policy/set.ts";
@@ -11,13 +12,15 @@ import type { Entry } from "#store/store.ts";
 import { runningDocument } from "#sync/follow/document.ts";
 import { DYNAMIC_CONFIGS, POLICIES } from "#sync/keys.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
-import { listed } from "../diagnosis/log-list.ts";
 import type { Offer, PolicySource } from "../policy-source.ts";
 import type { ActivePolicies } from "./active-policies.ts";
 
 interface KeptSourceOptions {
-  /** The largest share of the policies in the store that is removed because no source has them. */
-  readonly guard: number;
+  /** Read only where policies are in force at the start. */
+  readonly settings: {
+    /** The largest share of the policies in the store that is removed because no source has them. */
+    readonly removal_guard: number;
+  };
   readonly active: () => ActivePolicies;
   /** Whether the store has a document of the API for a policy, with or without faults. */
   readonly hasDocument: (name: string) => boolean;
@@ -53,10 +56,12 @@ export class KeptSource implements PolicySource, MetricSource {
    * @throws Fault FAILED_PRECONDITION when a policy to be kept cannot be read: a controller that led would remove it
    */
   async start(): Promise<void> {
-    const { guard, active, hasDocument, compile, log } = this.#options;
+    const { settings, active, hasDocument, compile, log } = this.#options;
     const stored = this.#stored;
     this.#stored = new Map();
     const keys = [...stored.keys()].filter((key) => key.startsWith(POLICIES));
+    if (keys.length === 0) return;
+    const { removal_guard: guard } = settings;
     const isTooMuch = (policies: number) => policies > guard * keys.length;
     const lacking = keys.filter((key) => !active().owners.has(nameIn(key)));
     if (!isTooMuch(lacking.length)) return;
@@ -72,7 +77,8 @@ export class KeptSource implements PolicySource, MetricSource {
     for (const { findings, policies } of await compile(texts)) {
       const policy = policies[0]?.of;
       if (findings.length > 0 || policy === undefined) throw unreadable(findings.map(findingLine));
-      const dynamicConfig = configIn(stored.get(DYNAMIC_CONFIGS + policy.name));
+      const key = DYNAMIC_CONFIGS + policy.name;
+      const dynamicConfig = configIn(key, stored.get(key));
       this.#kept.set(policy.name, { ...policy, dynamicConfig });
     }
     await active().update();
@@ -153,7 +159,12 @@ function unreadable(lines: readonly string[]): Fault {
   return new Fault("FAILED_PRECONDITION", `${what}: ${lines.join("; ")}`);
 }
 
-/** Earlier leaders write only objects. */
-function configIn(bytes: Uint8Array | undefined): JsonObject | undefined {
-  return bytes && (JSON.parse(new TextDecoder().decode(bytes)) as JsonObject);
+function configIn(key: string, bytes: Uint8Array | undefined): JsonObject | undefined {
+  if (bytes === undefined) return undefined;
+  try {
+    // Leaders write only objects.
+    return JSON.parse(new TextDecoder().decode(bytes)) as JsonObject;
+  } catch {
+    throw unreadable([`${key}: the value is no JSON`]);
+  }
 }

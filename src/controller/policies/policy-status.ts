@@ -1,10 +1,10 @@
 // The status of the policies in force. It is computed when it is read, so that a tick pays nothing for it, and a policy
 // takes no memory for its nodes.
 
+import { listed } from "#base/text/listed.ts";
 import { type StatusMessage, type StatusNode, timestamp } from "#host/status/status.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
 import { decisionJson } from "#sync/publish/decision.ts";
-import { listed } from "../diagnosis/log-list.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
 
 const STRUCT = "type.googleapis.com/google.protobuf.Struct";

@@ -5,13 +5,13 @@
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import { listed } from "#base/text/listed.ts";
 import { Slices } from "#host/life/slices.ts";
 import type { ScaledObject } from "#policy/compiled.ts";
 import type { PolicyWarning, Warning } from "#policy/document/warning.ts";
 import { runningWarningLine } from "#policy/format.ts";
 import { needChecker } from "#policy/needs.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
-import { listed } from "../diagnosis/log-list.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
 import { POLICY_ORIGINS } from "../policy-source.ts";
 import { type CheckCount, ControlPointWatch } from "./control-point-watch.ts";

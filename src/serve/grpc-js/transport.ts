@@ -42,7 +42,8 @@ export function grpcTransport(
       socket.allowHalfOpen = false;
       injector.injectConnection(socket);
     },
-    // The library does not say whether a call is in progress.
+    // The library says neither whether a call has been made, nor whether one is in progress.
+    hasCalled: () => true,
     closeIdle: () => false,
     beginDrain() {},
     // The library's graceful shutdown does not wait for injected connections: the port waits itself.

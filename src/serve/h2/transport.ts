@@ -119,6 +119,10 @@ class H2Transport implements Transport, ConnectionContext {
     this.#cancelSweep ??= this.#options.clock.alarm(this.#sweepMs, () => this.#sweep());
   }
 
+  hasCalled(socket: Socket): boolean {
+    return (this.#bySocket.get(socket)?.streams.highestId ?? 0) > 0;
+  }
+
   closeIdle(socket: Socket): boolean {
     const connection = this.#bySocket.get(socket);
     if (connection === undefined || !connection.streams.empty || connection.awaitsTurn)

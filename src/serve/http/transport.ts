@@ -107,6 +107,10 @@ class NodeTransport implements HttpTransport {
     else this.#fastPath.accept(socket);
   }
 
+  hasCalled(socket: Socket): boolean {
+    return socket.bytesWritten > 0;
+  }
+
   closeIdle(socket: Socket): boolean {
     const pipeline = this.#pipelines.get(socket);
     if (pipeline === undefined) return this.#fastPath.closeIfIdle(socket);

@@ -114,7 +114,10 @@ export class ConnectionAcceptor {
         if (peer === undefined) this.#displacement.remove(remoteAddress, held);
         else {
           this.#encrypted.set(peer, held);
-          socket.once("close", () => this.#encrypted.delete(peer));
+          // By then the peer may have opened another connection from the same port.
+          socket.once("close", () => {
+            if (this.#encrypted.get(peer) === held) this.#encrypted.delete(peer);
+          });
         }
         this.#tls.terminate(socket);
       } else {
@@ -226,6 +229,9 @@ export class ConnectionAcceptor {
       protocol: "unknown",
       served: undefined,
       hasPlace: true,
+      get hasCalled() {
+        return held.served?.by.hasCalled(held.served.socket) ?? false;
+      },
       get read() {
         return socket.bytesRead;
       },

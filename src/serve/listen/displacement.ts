@@ -5,6 +5,8 @@ import { addressKey } from "./places.ts";
 
 /** An open connection as it is chosen. */
 export interface Displaceable {
+  /** Whether a call has been made on it. */
+  readonly hasCalled: boolean;
   /** Bytes that its peer has sent. */
   readonly read: number;
   /** The same when it was looked at last. */
@@ -38,23 +40,24 @@ export class Displacement {
   }
 
   /**
-   * Closes an idle connection of this address: the first one that has sent nothing since it was looked at last, or else
-   * the first one at all. Returns false if a call is in progress on each that was looked at.
+   * Closes an idle connection of this address: one on which no call has been made; or else one that has sent nothing since
+   * it was looked at last; or else any. Returns false if a call is in progress on each that was looked at.
    */
   makeRoom(remoteAddress: string | undefined): boolean {
     const all = this.#byAddress.get(addressKey(remoteAddress));
     if (all === undefined) return false;
     const oldest: Displaceable[] = [];
     for (const connection of all) if (oldest.push(connection) === MAX_LOOKED_AT) break;
-    const used: Displaceable[] = [];
+    const unused: Displaceable[] = [];
+    const quiet: Displaceable[] = [];
+    const active: Displaceable[] = [];
     for (const connection of oldest) {
       all.delete(connection);
       all.add(connection);
-      const { read, readAtLastLook } = connection;
+      const { hasCalled, read, readAtLastLook } = connection;
       connection.readAtLastLook = read;
-      if (read !== readAtLastLook) used.push(connection);
-      else if (connection.closeIdle()) return true;
+      (!hasCalled ? unused : read === readAtLastLook ? quiet : active).push(connection);
     }
-    return used.some((connection) => connection.closeIdle());
+    return [...unused, ...quiet, ...active].some((connection) => connection.closeIdle());
   }
 }

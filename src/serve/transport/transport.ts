@@ -9,6 +9,8 @@ export type ApplicationProtocol = "http1" | "http2";
 export interface Transport {
   /** Takes over a connection. Bytes that were read from it have been put back. */
   accept(socket: Socket): void;
+  /** Whether a call has been made on this connection. */
+  hasCalled(socket: Socket): boolean;
   /** Closes this connection unless a call is in progress on it, or may be. Returns whether it did. */
   closeIdle(socket: Socket): boolean;
   /** A drain is about to start: everything is still answered, but callers are asked to move on. */

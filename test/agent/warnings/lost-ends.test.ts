@@ -70,7 +70,7 @@ test("a limiter most of whose slots are never given back is named once in the lo
     assert.deepEqual(warnings(), [wanted]);
     assert.match(
       status() ?? "",
-      /^most concurrency slots are never .*: policy p, component root\.1$/,
+      /^most concurrency slots were not .*: policy p, component root\.1$/,
     );
   }
   end(10);
@@ -78,6 +78,23 @@ test("a limiter most of whose slots are never given back is named once in the lo
   assert.equal(status(), undefined, "half of them were");
   await scope.close("drain");
   assert.equal(clock.alarms, 0);
+});
+
+test("a limiter recovers with a few flows, too, and one without flows is forgotten", () => {
+  const { clock, begin, end, status } = setup();
+  const lose = () => {
+    begin(20);
+    for (let minute = 0; minute < 2; minute++) clock.advance(MINUTE);
+    assert.match(status() ?? "", /component root\.1$/);
+  };
+  lose();
+  begin(1);
+  end(1);
+  for (let minute = 0; minute < 2; minute++) clock.advance(MINUTE);
+  assert.equal(status(), undefined);
+  lose();
+  clock.advance(MINUTE);
+  assert.equal(status(), undefined, "it takes no more slots");
 });
 
 test("flows that end a minute later, few flows, and flows without slots are no reason to warn", () => {

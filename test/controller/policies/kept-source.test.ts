@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { memoryStore } from "#store/memory.ts";
 import type { Store } from "#store/store.ts";
-import { API_POLICIES, POLICIES } from "#sync/keys.ts";
+import { API_POLICIES, DYNAMIC_CONFIGS, POLICIES } from "#sync/keys.ts";
 import { encode } from "#wire/protobuf/messages.ts";
 import {
   type Bench,
@@ -227,4 +227,10 @@ test("a controller that cannot read what it would have to keep does not lead", a
     await assert.rejects(takesOver(t, store), fault("FAILED_PRECONDITION", words));
     assert.equal((await store.list("/config/rate_limiter/")).entries.length, 1);
   }
+  const { store: other, before: first } = await predecessor(t, { "b.yaml": variable() });
+  await first.controller.stop("drain");
+  const config = `${DYNAMIC_CONFIGS}b`;
+  await other.commit([{ kind: "put", key: config, value: Buffer.from("{") }]);
+  const words = new RegExp(`cannot be read from the store: ${config}: the value is no JSON$`);
+  await assert.rejects(takesOver(t, other), fault("FAILED_PRECONDITION", words));
 });

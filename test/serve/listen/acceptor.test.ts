@@ -16,6 +16,7 @@ function taker(t: TestContext) {
       taken.push(String(socket.read()));
       t.after(() => socket.destroy());
     },
+    hasCalled: () => true,
     closeIdle: () => false,
     beginDrain() {},
     drain() {},

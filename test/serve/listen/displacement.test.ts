@@ -8,10 +8,11 @@ const ADDRESS = "192.0.2.1";
 function connections() {
   const displacement = new Displacement();
   const closed: string[] = [];
-  const add = (name: string, { busy = false, address = ADDRESS } = {}) => {
+  const add = (name: string, { busy = false, hasCalled = true, address = ADDRESS } = {}) => {
     const connection = {
       read: 0,
       readAtLastLook: 0,
+      hasCalled,
       busy,
       closeIdle() {
         if (connection.busy) return false;
@@ -42,6 +43,14 @@ test("closes a connection that has sent something since the last look after thos
   add("unused");
   for (let times = 0; times < 2; times++) displacement.makeRoom(ADDRESS);
   assert.deepEqual(closed, ["unused", "used"]);
+});
+
+test("closes a connection without any call first, however much it has sent", () => {
+  const { displacement, closed, add } = connections();
+  add("used");
+  add("never used", { hasCalled: false }).read = 100;
+  for (let times = 0; times < 2; times++) displacement.makeRoom(ADDRESS);
+  assert.deepEqual(closed, ["never used", "used"]);
 });
 
 test("closes an idle connection even if all have sent something", () => {

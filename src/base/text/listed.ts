@@ -1,4 +1,4 @@
-// Formats lists for log lines with a bounded length: a policy may have thousands of components.
+// Formats lists for log lines and messages of bounded length: there may be thousands of what they name.
 
 /** Items that one line names. */
 export const MAX_LISTED = 5;
