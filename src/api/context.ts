@@ -35,7 +35,7 @@ export const REPLY_HEADERS: ReadonlyMap<string, string> = new Map([
   ],
   [
     SHED_HEADER,
-    "The flow was [shed](policy-components.md#when-a-limiter-cannot-decide): nobody judged it, because the agent is overloaded, and the failure modes of its policies answered. `delay`: the agent lacks processor time; `cost`: so it does, and the caller takes more than its part, so limiters refused the flow; `in_progress`: too many checks wait for other servers.",
+    "The flow was [shed](policy-components.md#when-a-limiter-cannot-decide): nobody judged it, because the agent is overloaded, and the failure modes of its policies answered. `delay`: the agent lacks processor time; `cost`: so it does, and the caller takes more than its fair share, so limiters refused the flow; `in_progress`: too many checks wait for other servers.",
   ],
 ]);
 

@@ -130,7 +130,7 @@ const controllerTable = table("", "", {
     removal_guard: number(
       "float64",
       0.5,
-      "Share of the policies in force that a controller may remove when it begins to lead, because none of its sources has them. If they are more, all of them stay in force until a source has them again or somebody removes them (`sluice policy delete`). 1 switches the guard off, 0 lets nothing be removed.",
+      "Share of the policies in force that a controller may remove when it becomes the leader, because none of its sources has them. If they are more, all of them stay in force until a source has them again or somebody removes them (`sluice policy delete`). 1 switches the guard off, 0 lets nothing be removed.",
       { min: 0, max: 1, own: true },
     ),
   }),

@@ -201,7 +201,7 @@ export class FollowedMembers implements Members {
 }
 
 const NO_LEASE =
-  "wanted one that ends with its agent, got one without a lease; delete the key if no agent wrote it";
+  "it has no lease, so it would outlive its agent; delete the key if no agent wrote it";
 
 /**
  * The records whose id an older record has, by key, each with the reason. An id is that of one process, which has one
@@ -222,7 +222,7 @@ function copiesAmong(known: ReadonlyMap<string, Known>): ReadonlyMap<string, str
   for (const [key, { member }] of known) {
     const first = oldest.get(member.id)?.key ?? key;
     if (first === key) continue;
-    copies.set(key, `wanted one record for each agent, got the id of the older record ${first}`);
+    copies.set(key, `the older record ${first} already has this agent's id`);
   }
   return copies;
 }

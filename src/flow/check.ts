@@ -99,12 +99,11 @@ class Judgement implements Verdict {
   /** A limiter has refused the flow. */
   #refused = false;
 
-  /** A flow that is judged was not refused before its rules were asked, */
+  /** A judged flow was neither refused in advance nor shed. */
   get refusal(): undefined {
     return undefined;
   }
 
-  /** nor shed. */
   get shed(): undefined {
     return undefined;
   }

@@ -67,7 +67,7 @@ export interface Flow {
 
 /**
  * The reasons for which an agent sheds checks: the delay of its event loop, too many checks in progress, or a caller that
- * takes more than its part of the time while there is a delay.
+ * takes more than its fair share of the time while there is a delay.
  */
 export const SHED_CAUSES = ["delay", "in_progress", "cost"] as const;
 export type ShedCause = (typeof SHED_CAUSES)[number];

@@ -158,7 +158,7 @@ test("a record without a lease is left out, with one line and one count, until i
   assert.deepEqual(addresses(one), ["node1:8080"]);
   assert.equal(one.refused, 2);
   const why =
-    "wanted one that ends with its agent, got one without a lease; delete the key if no agent wrote it";
+    "it has no lease, so it would outlive its agent; delete the key if no agent wrote it";
   assert.deepEqual(
     one.lines.map(({ message }) => message),
     ["forged:1", "forged:2"].map((each) => `the record ${keyOf(each)} is left out: ${why}`),
@@ -188,7 +188,7 @@ test("of several records with one id the oldest counts, for those who saw them c
     assert.deepEqual([...each.leftOut.keys()], [keyOf("a:1"), keyOf("z:1")]);
     assert.equal(each.lines.length, 2);
   }
-  const why = `wanted one record for each agent, got the id of the older record ${keyOf("node1:8080")}`;
+  const why = `the older record ${keyOf("node1:8080")} already has this agent's id`;
   assert.equal(late.leftOut.get(keyOf("a:1")), why);
   await one.leave();
   await until("a copy is the oldest now", () => addresses(two).join() === "a:1");

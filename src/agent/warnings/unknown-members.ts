@@ -27,5 +27,4 @@ export function tellUnknownMembers(
   };
 }
 
-const TEXT =
-  "a JSON check has a member that its message does not have, which is ignored here and in all further checks";
+const TEXT = "a JSON check has an unknown field; it is ignored in this check and in all later ones";

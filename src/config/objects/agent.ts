@@ -116,7 +116,7 @@ const flowPreviewConfig = table(
 
 const overloadConfig = table(
   "OverloadConfig",
-  "Shedding of checks while an agent has more of them than it can judge. Callers that take more than their part of the time are shed first, and the least important checks among them.",
+  "Shedding of checks while an agent has more of them than it can judge. Callers that take more than their fair share of the time are shed first, and the least important checks among them.",
   {
     enabled: bool(true, "Shed checks. Otherwise all wait until they are judged.", { own: true }),
     max_delay: duration(

@@ -44,7 +44,7 @@ export class KeptSource implements PolicySource, MetricSource {
     this.#options = options;
   }
 
-  /** Notes what is in the store when this controller begins to lead. */
+  /** Notes what is in the store when this controller becomes the leader. */
   adopt(entries: readonly Entry[]): void {
     for (const { key, value } of entries) {
       if (key.startsWith(POLICIES) || key.startsWith(DYNAMIC_CONFIGS)) this.#stored.set(key, value);
@@ -86,7 +86,7 @@ export class KeptSource implements PolicySource, MetricSource {
     this.inForceChanged();
     if (this.#kept.size === 0) return;
     const share = `${texts.length} of ${keys.length} policies in force are in no source of this controller`;
-    const why = `more than policies.removal_guard (${guard}) lets it remove when it begins to lead`;
+    const why = `more than policies.removal_guard (${guard}) lets it remove when it becomes the leader`;
     log.error({}, `${share}, ${why}; they stay in force: ${this.#names}; ${REMEDY}`);
   }
 
@@ -118,7 +118,7 @@ export class KeptSource implements PolicySource, MetricSource {
       );
       return;
     }
-    const over = "sources have all policies in force";
+    const over = "every policy in force has a source again";
     log.info({}, over);
     status().ok(over);
   }
@@ -138,7 +138,7 @@ export class KeptSource implements PolicySource, MetricSource {
 }
 
 const REMEDY =
-  "give their documents back to this controller, or remove them (`sluice policy delete NAME`, or policies.removal_guard: 1 and a restart)";
+  "make their documents available to this controller again, or remove them (`sluice policy delete NAME`, or policies.removal_guard: 1 and a restart)";
 
 function nameIn(key: string): string {
   return key.slice(POLICIES.length);

@@ -1,5 +1,5 @@
 // Answers a flow that the agent has no time to judge: by the failure modes of its rules, or, if its caller takes more than
-// its part of that time, by a refusal of each limiter that applies, so that to be costly is no way around a limit.
+// its fair share of that time, by a refusal of each limiter that applies, so that to be costly is no way around a limit.
 
 import { networkOf } from "#base/net/ip-address.ts";
 import { type JudgementContext, judge, judgeBy } from "../check.ts";

@@ -38,7 +38,7 @@ interface ShedRule {
   readonly withoutKey: ShedRefusal | undefined;
   /** By the failure mode. */
   readonly undecided: ShedRefusal | undefined;
-  /** To a caller that takes more than its part. Undefined for samplers, which enforce no limit. */
+  /** To a caller that takes more than its fair share. Undefined for samplers, which enforce no limit. */
   readonly ofCostly: ShedRefusal | undefined;
   readonly state: LimiterState;
 }
@@ -68,7 +68,7 @@ export const NO_SHED_PLAN: ShedPlan = Object.freeze({ rules: [], priorities: [],
 
 /**
  * The refusal by the first rule that applies and refuses the flow; undefined for a flow that passes. `costly`: its caller
- * takes more than its part of the agent's time.
+ * takes more than its fair share of the agent's time.
  */
 export function refusalOf(
   { rules }: ShedPlan,

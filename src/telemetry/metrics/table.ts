@@ -74,7 +74,7 @@ const CHECK_METRICS = {
     type: "counter",
     labels: ["control_point", "agent_group", "decision_type", "cause"],
     about:
-      "Checks that were not judged because the agent has more of them than it can judge, by the answer of their policies' failure modes. Causes: checks wait too long before the agent handles them (`delay`), their caller takes more than its part of the time meanwhile, so limiters refused them (`cost`), or too many checks wait for other servers (`in_progress`). They count as checks and as decisions, too.",
+      "Checks that were not judged because the agent has more of them than it can judge, by the answer of their policies' failure modes. Causes: checks wait too long before the agent handles them (`delay`), their caller takes more than its fair share of the time meanwhile, so limiters refused them (`cost`), or too many checks wait for other servers (`in_progress`). They count as checks and as decisions, too.",
   },
   sluice_check_wait_seconds: {
     type: "gauge",

@@ -29,7 +29,7 @@ test("members that a JSON message does not have are ignored, counted, and named 
     });
   }
   const named = lines.flatMap(({ level, message, fields }) =>
-    message.includes("JSON check") ? [{ level, ...fields }] : [],
+    message.includes("unknown field") ? [{ level, ...fields }] : [],
   );
   const warning = (member: string, meant?: string) => ({
     level: "warn",

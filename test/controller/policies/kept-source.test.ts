@@ -1,4 +1,4 @@
-// A controller that begins to lead, and whose sources lack policies that its predecessor left in the store.
+// A controller that becomes the leader, and whose sources lack policies that its predecessor left in the store.
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
@@ -63,11 +63,11 @@ test("a new leader without the policies in force keeps them running, and says wh
   assert.match(line, /^3 of 3 policies in force are in no source of this controller/);
   assert.match(
     line,
-    /more than policies\.removal_guard \(0\.5\) lets it remove when it begins to lead/,
+    /more than policies\.removal_guard \(0\.5\) lets it remove when it becomes the leader/,
   );
   assert.match(
     line,
-    /they stay in force: a; b; c; give their documents back .*`sluice policy delete NAME`/,
+    /they stay in force: a; b; c; make their documents available .*`sluice policy delete NAME`/,
   );
   assert.match(
     guardStatus(made)?.firstError() ?? "",
@@ -136,7 +136,7 @@ test("a policy that a file has again is the file's: it goes with the file, and t
   made.write("c.yaml", variable(7));
   await made.when("all have sources", () => guardStatus(made)?.firstError() === undefined);
   assert.equal(await keptNumber(made), "0");
-  assert.ok(made.logged.includes("sources have all policies in force"));
+  assert.ok(made.logged.includes("every policy in force has a source again"));
 });
 
 test("a person removes kept policies over the API, replaces them and configures them", async (t) => {
