@@ -138,6 +138,35 @@ describe("applications behind the Envoys", { concurrency: true, timeout: TIMEOUT
         },
       );
 
+      await t.test(
+        "an application that fails with many requests gets few of them again",
+        async (t) => {
+          const agent = new Agent({ keepAlive: true });
+          t.after(() => agent.destroy());
+          const sent = 300;
+          const arrived = () => application.paths.filter((path) => path === "/hang").length;
+          const statuses: (number | undefined)[] = [];
+          for (let each = 0; each < sent; each += 1)
+            request(`${envoy.url}/hang`, { agent })
+              .once("response", (response) => statuses.push(response.resume().statusCode))
+              .end();
+          await until("all have arrived", () => arrived() === sent);
+          application.crash();
+          await until("each has failed or arrived again", () => {
+            return statuses.length + arrived() === 2 * sent;
+          });
+          const again = arrived() - sent;
+          // The budget is a fifth of the requests in flight.
+          assert.ok(again > 0 && again <= sent / 5, `${again} have arrived again`);
+          await until("all have failed", () => {
+            application.crash();
+            return statuses.length === sent;
+          });
+          assert.deepEqual(new Set(statuses), new Set([503]));
+          assert.equal(arrived(), sent + again);
+        },
+      );
+
       await t.test("connections end before the application would end them", async () => {
         assert.equal((await ask()).status, 200);
         await until("all connections have ended", () => application.connections === 0);
