@@ -32,7 +32,7 @@ export interface Application {
 }
 
 /**
- * `/slow`, `/events`, `/upload`, `/open` (never ends), `/hang` (never answers), `/talk` (answers each part of a body at once), an
+ * `/slow`, `/events`, `/upload` and `/count` (answer with the number of bytes), `/open` (never ends), `/hang` (never answers), `/talk` (answers each part of a body at once), an
  * upgrade to `websocket` anywhere; any other path is echoed. `/leave` ends a connection that was used before, as an application does
  * whose time to keep it ends while a request is on its way.
  */
@@ -58,11 +58,11 @@ export async function startApplication(test: Ending): Promise<Application> {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write("data: first\n\n");
       later(() => response.end("data: last\n\n"));
-    } else if (url === "/upload") {
+    } else if (url === "/upload" || url === "/count") {
       let bytes = 0;
       request.on("data", (chunk: Buffer) => {
         bytes += chunk.length;
-        upload.resolve();
+        if (url === "/upload") upload.resolve();
       });
       request.on("end", () => response.end(String(bytes)));
     } else if (url === "/leave" && used.has(request.socket)) request.socket.destroy();

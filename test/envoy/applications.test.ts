@@ -69,6 +69,23 @@ describe("applications behind the Envoys", { concurrency: true, timeout: TIMEOUT
             socket.write("again");
             assert.equal(await received(socket, "again"), "again");
           }),
+          t.test("a body with 17 s between its parts", async () => {
+            const outgoing = request(`${envoy.url}/count`, { method: "POST", agent: new Agent() });
+            const reply = once(outgoing, "response");
+            outgoing.write("one");
+            await ask({ path: "/slow" });
+            outgoing.end("two");
+            const [response] = await reply;
+            assert.equal(Buffer.concat(await response.toArray()).toString(), "6");
+          }),
+          t.test("half a request head, which does not keep its connection", async (t) => {
+            const socket = await connected(t, envoy.port);
+            const slow = ask({ path: "/slow" });
+            socket.write("GET /half HTTP/1.1\r\nhost: ");
+            const ended = await Promise.race([rest(socket), slow.then(() => "still open")]);
+            assert.match(ended, /^HTTP\/1\.1 408 /);
+            assert.ok(!application.paths.includes("/half"));
+          }),
         ]);
       });
 

@@ -171,6 +171,7 @@ const connections = ({
   codec_type: "AUTO",
   stream_idle_timeout: `${idleSeconds}s`,
   common_http_protocol_options: { idle_timeout: `${idleSeconds}s` },
+  request_headers_timeout: "10s",
   http_protocol_options: { accept_http_10: true, default_host_for_http_10: "localhost" },
   upgrade_configs: [{ upgrade_type: "websocket" }],
   normalize_path: true,
