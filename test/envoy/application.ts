@@ -27,11 +27,14 @@ export interface Application {
   readonly connections: number;
   /** Resolves when the first bytes of an upload have arrived. */
   readonly uploading: Promise<void>;
+  /** Ends the connections of all requests to `/hang` that it holds. */
+  crash(): void;
 }
 
 /**
- * `/slow`, `/events`, `/upload`, `/open` (never ends), `/talk` (answers each part of a body at once), an upgrade to `websocket` anywhere; any other path is echoed. `/leave` ends a connection
- * that was used before, as an application does whose time to keep it ends while a request is on its way.
+ * `/slow`, `/events`, `/upload` and `/count` (answer with the number of bytes), `/open` (never ends), `/hang` (never answers), `/talk` (answers each part of a body at once), an
+ * upgrade to `websocket` anywhere; any other path is echoed. `/leave` ends a connection that was used before, as an application does
+ * whose time to keep it ends while a request is on its way.
  */
 export async function startApplication(test: Ending): Promise<Application> {
   const paths: string[] = [];
@@ -39,6 +42,7 @@ export async function startApplication(test: Ending): Promise<Application> {
   /** Connections on which a request was answered. */
   const used = new WeakSet<Socket>();
   const sockets = new Set<{ destroy(): void }>();
+  const hanging = new Set<Socket>();
   let open = 0;
   const timers = new Set<NodeJS.Timeout>();
   const later = (work: () => void) => timers.add(setTimeout(work, LONG_MS));
@@ -47,17 +51,18 @@ export async function startApplication(test: Ending): Promise<Application> {
     paths.push(url);
     response.once("finish", () => used.add(request.socket));
     if (url === "/open") response.write("and no end");
+    else if (url === "/hang") hanging.add(request.socket);
     else if (url === "/talk") request.pipe(response);
     else if (url === "/slow") later(() => response.end("at last"));
     else if (url === "/events") {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.write("data: first\n\n");
       later(() => response.end("data: last\n\n"));
-    } else if (url === "/upload") {
+    } else if (url === "/upload" || url === "/count") {
       let bytes = 0;
       request.on("data", (chunk: Buffer) => {
         bytes += chunk.length;
-        upload.resolve();
+        if (url === "/upload") upload.resolve();
       });
       request.on("end", () => response.end(String(bytes)));
     } else if (url === "/leave" && used.has(request.socket)) request.socket.destroy();
@@ -94,6 +99,10 @@ export async function startApplication(test: Ending): Promise<Application> {
     port,
     paths,
     uploading: upload.promise,
+    crash() {
+      for (const socket of hanging) socket.destroy();
+      hanging.clear();
+    },
     get connections() {
       return open;
     },

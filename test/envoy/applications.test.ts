@@ -69,6 +69,23 @@ describe("applications behind the Envoys", { concurrency: true, timeout: TIMEOUT
             socket.write("again");
             assert.equal(await received(socket, "again"), "again");
           }),
+          t.test("a body with 17 s between its parts", async () => {
+            const outgoing = request(`${envoy.url}/count`, { method: "POST", agent: new Agent() });
+            const reply = once(outgoing, "response");
+            outgoing.write("one");
+            await ask({ path: "/slow" });
+            outgoing.end("two");
+            const [response] = await reply;
+            assert.equal(Buffer.concat(await response.toArray()).toString(), "6");
+          }),
+          t.test("half a request head, which does not keep its connection", async (t) => {
+            const socket = await connected(t, envoy.port);
+            const slow = ask({ path: "/slow" });
+            socket.write("GET /half HTTP/1.1\r\nhost: ");
+            const ended = await Promise.race([rest(socket), slow.then(() => "still open")]);
+            assert.match(ended, /^HTTP\/1\.1 408 /);
+            assert.ok(!application.paths.includes("/half"));
+          }),
         ]);
       });
 
@@ -135,6 +152,35 @@ describe("applications behind the Envoys", { concurrency: true, timeout: TIMEOUT
           // The application may have begun to work on it: Envoy leaves it to the client.
           assert.equal(await leave("POST"), 503);
           assert.equal(application.paths.length, before + 1);
+        },
+      );
+
+      await t.test(
+        "an application that fails with many requests gets few of them again",
+        async (t) => {
+          const agent = new Agent({ keepAlive: true });
+          t.after(() => agent.destroy());
+          const sent = 300;
+          const arrived = () => application.paths.filter((path) => path === "/hang").length;
+          const statuses: (number | undefined)[] = [];
+          for (let each = 0; each < sent; each += 1)
+            request(`${envoy.url}/hang`, { agent })
+              .once("response", (response) => statuses.push(response.resume().statusCode))
+              .end();
+          await until("all have arrived", () => arrived() === sent);
+          application.crash();
+          await until("each has failed or arrived again", () => {
+            return statuses.length + arrived() === 2 * sent;
+          });
+          const again = arrived() - sent;
+          // The budget is a fifth of the requests in flight.
+          assert.ok(again > 0 && again <= sent / 5, `${again} have arrived again`);
+          await until("all have failed", () => {
+            application.crash();
+            return statuses.length === sent;
+          });
+          assert.deepEqual(new Set(statuses), new Set([503]));
+          assert.equal(arrived(), sent + again);
         },
       );
 

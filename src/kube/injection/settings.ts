@@ -114,6 +114,8 @@ export type ResourceBound =
       readonly min: Texts;
       /** Limits of containers that have none. */
       readonly defaults: Texts;
+      /** Requests of containers that have none. */
+      readonly defaultRequests: Texts;
     };
 
 /** Metadata of a namespace. */

@@ -71,7 +71,7 @@ test("a new leader without the policies in force keeps them running, and says wh
   );
   assert.match(
     guardStatus(made)?.firstError() ?? "",
-    /no source of this controller has: a; b; c; give/,
+    /no source of this controller has: a; b; c; make/,
   );
   assert.equal(await keptNumber(made), "3");
   const { status, reason } = made.controller.policies.get("a");
@@ -127,7 +127,7 @@ test("a policy that a file has again is the file's: it goes with the file, and t
   const made = await takesOver(t, store);
   made.write("b.yaml", variable(9));
   const complains = (words: RegExp) => words.test(guardStatus(made)?.firstError() ?? "");
-  await made.when("the file has it", () => complains(/has: a; c; give/));
+  await made.when("the file has it", () => complains(/has: a; c; make/));
   assert.equal(made.controller.policies.get("b").status, "VALID");
   assert.match(JSON.stringify(made.controller.policies.get("b").policy), /"value":9/);
   made.remove("b.yaml");

@@ -34,6 +34,7 @@ const range = (fields: Partial<Extract<ResourceBound, { kind: "LimitRange" }>>):
   max: {},
   min: {},
   defaults: {},
+  defaultRequests: {},
   ...fields,
 });
 
@@ -76,6 +77,24 @@ test("a quota that demands a limit, which a sidecar lacks", () => {
   // The API server fills in a default after the webhook.
   assert.deepEqual(warned([demands, range({ defaults: { cpu: "1" } })], none), []);
   assert.deepEqual(warned([demands, range({ max: { cpu: "1" } })], none), []);
+  // A default request is no limit.
+  assert.equal(warned([demands, range({ defaultRequests: { cpu: "1" } })], none).length, 1);
+});
+
+test("a quota that demands a request, which a sidecar lacks", () => {
+  const resources = { ...SETTINGS.sidecar.resources, cpuRequest: "" };
+  const settings = { ...SETTINGS, sidecar: { ...SETTINGS.sidecar, resources } };
+  const none = { settings };
+  for (const key of ["requests.cpu", "cpu"]) {
+    const demands = quota({ [key]: "10" });
+    assert.deepEqual(warned([demands], none), [
+      `ResourceQuota team wants ${key} of each container, and sluice-agent has none: set the annotation sluice/resources-cpu-request`,
+    ]);
+    // The API server fills in any of these after the webhook.
+    for (const kind of ["defaultRequests", "defaults", "max", "min"])
+      assert.deepEqual(warned([demands, range({ [kind]: { cpu: "1" } })], none), []);
+    assert.equal(warned([demands, range({ defaultRequests: { memory: "1Gi" } })], none).length, 1);
+  }
 });
 
 test("a quota that is smaller than one sidecar", () => {
@@ -108,7 +127,12 @@ test("quotas and ranges of the cluster are followed", async (t) => {
     { metadata: { ...metadata, name: "jobs" }, spec: { hard, scopes: ["Terminating"] } },
     { metadata: { ...metadata, namespace: "other" }, spec: { hard: { pods: 3 } } },
   ];
-  const container = { type: "Container", max: { cpu: "1" }, default: { cpu: "500m" } };
+  const container = {
+    type: "Container",
+    max: { cpu: "1" },
+    default: { cpu: "500m" },
+    defaultRequest: { cpu: "50m" },
+  };
   const ranges = [
     {
       metadata: { ...metadata, name: "sizes" },
@@ -133,7 +157,7 @@ test("quotas and ranges of the cluster are followed", async (t) => {
   await until("both are known", () => bounds.of("shop").length === 2);
   const byKind = [...bounds.of("shop")].sort((one, two) => (one.kind < two.kind ? -1 : 1));
   assert.deepEqual(byKind, [
-    { ...sizes, defaults: { cpu: "500m" } },
+    { ...sizes, defaults: { cpu: "500m" }, defaultRequests: { cpu: "50m" } },
     { kind: "ResourceQuota", name: "team", hard },
   ]);
   assert.deepEqual(bounds.of("other"), [
@@ -162,7 +186,7 @@ test("without the right to read them the log says what is missing, once", async 
   assert.deepEqual(
     log.lines.map(({ message }) => message),
     [
-      "nobody is warned of quotas that sidecars do not keep: GET /api/v1/resourcequotas: status 403: no",
+      "cannot read ResourceQuotas or LimitRanges, so there are no warnings about sidecars that exceed them: GET /api/v1/resourcequotas: status 403: no",
     ],
   );
 });

@@ -79,7 +79,10 @@ export class ResourceBounds {
 /** That the API server is away is reported by what cannot do without it. */
 function warn(log: Log, { code, message }: Fault): void {
   if (code === "PERMISSION_DENIED")
-    log.warn({}, `nobody is warned of quotas that sidecars do not keep: ${message}`);
+    log.warn(
+      {},
+      `cannot read ResourceQuotas or LimitRanges, so there are no warnings about sidecars that exceed them: ${message}`,
+    );
 }
 
 function namespaceIn(key: string): string {
@@ -105,6 +108,7 @@ function rangesOf({ metadata, ...object }: KubeObject): Kept {
       max: textsIn(item, "max"),
       min: textsIn(item, "min"),
       defaults: textsIn(item, "default"),
+      defaultRequests: textsIn(item, "defaultRequest"),
     }));
 }
 

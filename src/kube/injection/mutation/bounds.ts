@@ -8,7 +8,7 @@ import { ENVOY_NAME } from "./envoy.ts";
 
 const RESOURCES = ["cpu", "memory"] as const;
 
-/** One sentence for each bound that one of these containers does not keep. */
+/** One warning for each limit that a container exceeds. */
 export function* boundWarnings(
   containers: readonly Container[],
   bounds: readonly ResourceBound[],
@@ -20,7 +20,7 @@ export function* boundWarnings(
         const found =
           bound.kind === "LimitRange"
             ? outOfRange(asked, bound)
-            : beyondQuota(asked, bound, hasDefault(bounds, asked));
+            : beyondQuota(asked, bound, defaultsFor(bounds, asked));
         if (found !== undefined) yield `${bound.kind} ${bound.name} ${found}`;
       }
     }
@@ -59,13 +59,20 @@ function quantityOf(of: JsonObject, resource: string): string {
   return typeof found === "number" ? `${found}` : text(found);
 }
 
-/** Whether the cluster gives a limit and a request to a container that has none. */
-function hasDefault(bounds: readonly ResourceBound[], { resource }: Asked): boolean {
-  return bounds.some(
-    (bound) =>
-      bound.kind === "LimitRange" &&
-      (bound.defaults[resource] ?? bound.max[resource]) !== undefined,
+/** Whether the cluster gives a limit or a request to a container that has none. */
+interface Defaulted {
+  readonly limit: boolean;
+  readonly request: boolean;
+}
+
+function defaultsFor(bounds: readonly ResourceBound[], { resource }: Asked): Defaulted {
+  const ranges = bounds.filter((bound) => bound.kind === "LimitRange");
+  const limit = ranges.some(({ defaults, max }) => resource in defaults || resource in max);
+  // Kubernetes takes the default limit, then the minimum, for the default request.
+  const request = ranges.some(
+    ({ defaultRequests, min }) => resource in defaultRequests || resource in min,
   );
+  return { limit, request: limit || request };
 }
 
 function outOfRange(
@@ -86,12 +93,14 @@ function outOfRange(
 function beyondQuota(
   { container, resource, limit, request, names }: Asked,
   { hard }: Extract<ResourceBound, { kind: "ResourceQuota" }>,
-  isDefaulted: boolean,
+  defaulted: Defaulted,
 ): string | undefined {
-  for (const { key, quantity, name } of [
-    { key: `limits.${resource}`, quantity: limit, name: names.limit },
-    { key: `requests.${resource}`, quantity: request, name: names.request },
-    { key: resource, quantity: request, name: names.request },
+  const ofLimit = { quantity: limit, name: names.limit, isDefaulted: defaulted.limit };
+  const ofRequest = { quantity: request, name: names.request, isDefaulted: defaulted.request };
+  for (const { key, quantity, name, isDefaulted } of [
+    { key: `limits.${resource}`, ...ofLimit },
+    { key: `requests.${resource}`, ...ofRequest },
+    { key: resource, ...ofRequest },
   ]) {
     const most = hard[key];
     if (most === undefined) continue;

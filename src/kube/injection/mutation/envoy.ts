@@ -40,7 +40,10 @@ const SLASHES = {
   redirect: "UNESCAPE_AND_REDIRECT",
 } as const satisfies Record<EscapedSlashes, string>;
 
-/** The largest bound that Envoy knows. Sluice limits requests; Envoy's own bounds would cut off streams. */
+/**
+ * The highest limit that Envoy knows. Sluice limits requests; Envoy's own limits would refuse long-lived ones such as streams and
+ * WebSockets.
+ */
 const UNBOUNDED = 2 ** 32 - 1;
 
 export function envoyContainer(
@@ -149,7 +152,8 @@ function service(name: string, port: number, protocol: JsonObject): JsonObject {
           max_connections: UNBOUNDED,
           max_pending_requests: UNBOUNDED,
           max_requests: UNBOUNDED,
-          max_retries: UNBOUNDED,
+          // So that retries cannot multiply the load on a failing application.
+          retry_budget: { budget_percent: { value: 20 }, min_retry_concurrency: 3 },
         },
       ],
     },
@@ -167,6 +171,7 @@ const connections = ({
   codec_type: "AUTO",
   stream_idle_timeout: `${idleSeconds}s`,
   common_http_protocol_options: { idle_timeout: `${idleSeconds}s` },
+  request_headers_timeout: "10s",
   http_protocol_options: { accept_http_10: true, default_host_for_http_10: "localhost" },
   upgrade_configs: [{ upgrade_type: "websocket" }],
   normalize_path: true,
@@ -273,7 +278,7 @@ const connections = ({
             route: {
               cluster: "service",
               timeout: "0s",
-              retry_policy: { retry_on: "reset,refused-stream", num_retries: 2 },
+              retry_policy: { retry_on: "reset,refused-stream", num_retries: 1 },
             },
           },
           { match: { prefix: "/" }, route: { cluster: "service", timeout: "0s" } },
