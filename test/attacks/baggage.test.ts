@@ -12,7 +12,7 @@ import { grpcClient } from "../kit/clients/grpc.ts";
 import { http1 } from "../kit/clients/http.ts";
 import { AT } from "../kit/servers/bootstrap.ts";
 import { startEnvoy, startService } from "../kit/servers/envoy.ts";
-import { passes } from "../kit/sluice/check.ts";
+import { call, passes } from "../kit/sluice/check.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
 
 const CAPACITY = 3;
@@ -70,6 +70,13 @@ async function attack(ask: (headers: Headers) => Promise<boolean>): Promise<void
 test("a client without its key gets none by baggage, over JSON", async (t) => {
   const { address } = await standalone(t, { policies: { "who.yaml": policyOf() } });
   await attack((headers) => passes(address, "ingress", headers));
+  // Nor does the reply say that the classifier found one.
+  const headers = { baggage: "trip=7,who=vic" };
+  const check = { control_point: "ingress", request: { method: "GET", path: "/", headers } };
+  const { body } = await call(address, "POST", "/v1/flowcontrol/checkhttp", check);
+  const { flow_label_keys: keys, telemetry_flow_labels: labels } = JSON.parse(body).check_response;
+  assert.deepEqual([keys.includes("trip"), labels.trip], [true, "7"]);
+  assert.deepEqual([keys.includes("who"), labels.who], [false, undefined]);
 });
 
 test("a client without its key gets none by baggage, over ext_authz", async (t) => {

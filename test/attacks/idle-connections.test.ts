@@ -132,6 +132,27 @@ test("the same over TLS, before and after the handshake", async (t) => {
   }
 });
 
+test("a connection that had a reply long ago goes before an older one that has just had another", async (t) => {
+  const reply = { status: 200, headers: {}, body: "judged" };
+  const routes: readonly Route[] = [
+    { method: "GET", path: "/check", about: "", handle: () => reply },
+  ];
+  // One of 20 places is kept for addresses that hold few.
+  const port = await testPort(t, { routes, maxConnections: 20 });
+  const all: Socket[] = [];
+  while (all.length < 19) {
+    const socket = await open(t, dialFrom(t, port, "127.0.0.2"), REQUEST);
+    await firstReply(socket);
+    all.push(socket);
+  }
+  const [oldest = assert.fail()] = all;
+  oldest.write(REQUEST);
+  await firstReply(oldest);
+  const closed = Promise.race(all.map((socket, at) => once(socket, "close").then(() => at)));
+  await answered(t, port, "127.0.0.2");
+  assert.equal(await closed, 1);
+});
+
 test("a connection with a call in progress is never closed for another one", async (t) => {
   const replies: Promise<string>[] = [];
   const { port, refused, waiting, release } = await filled(t, async (to) => {

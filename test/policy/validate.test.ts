@@ -53,6 +53,12 @@ describe("places", () => {
     );
   });
 
+  test("a key that belongs in several places at the same depth is not given one of them", () => {
+    const [line = ""] = lines("circuit: {components: [{flow_control: {scheduler: {}}}]}");
+    assert.match(line, /flow_control\.scheduler: wanted a key of FlowControl/);
+    assert.doesNotMatch(line, /belongs/);
+  });
+
   test("line, column and path of a value, of a missing one and of an unknown key", () => {
     const text = [
       "circuit:",

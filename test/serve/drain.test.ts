@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
+import type { Socket } from "node:net";
+import { Duplex } from "node:stream";
 import { type TestContext, test } from "node:test";
 import { connect as connectTls } from "node:tls";
 import type { Clock } from "#base/clock.ts";
@@ -218,6 +220,17 @@ const HTTP2_CALL = Buffer.concat([
   headers(1, block(httpFields("GET", "/now")), END_HEADERS | END_STREAM),
 ]);
 
+/** What a caller reads until it has its reply, and closes its connection, or until that is closed. */
+async function replyOver(socket: Socket, connection: Socket): Promise<string> {
+  let received = "";
+  socket.on("data", (chunk: Buffer) => {
+    received += chunk.toString("latin1");
+    if (received.includes("here")) connection.destroy();
+  });
+  await once(connection, "close");
+  return received;
+}
+
 for (const [how, call, sentBefore, tls] of [
   ["a request over HTTP/1.1", HTTP1_CALL, 0, false],
   ["a request over HTTP/2", HTTP2_CALL, 0, false],
@@ -243,13 +256,7 @@ for (const [how, call, sentBefore, tls] of [
           ? connectTls({ socket: raw, ca: ca.cert, servername: "localhost" })
           : raw;
         socket.write(call.subarray(sentBefore));
-        let received = "";
-        socket.on("data", (chunk: Buffer) => {
-          received += chunk.toString("latin1");
-          if (received.includes("here")) raw.destroy();
-        });
-        await once(raw, "close");
-        return received;
+        return await replyOver(socket, raw);
       });
       for (const reply of await Promise.all(replies)) assert.match(reply, /here/);
       await drained;
@@ -257,18 +264,46 @@ for (const [how, call, sentBefore, tls] of [
   });
 }
 
-test("waits for first requests no longer than a second after the last connection", async (t) => {
-  const clock = fakeClock();
-  const { port, url } = await openSlowPort(t, { drain: { accept_for: 0, grace: 30_000 } }, clock);
-  const silent = dial(t, port);
-  await until("it is accepted", () => port.connections().length === 1);
+for (const [most, grace, wait] of [
+  ["a second after the last connection", 30_000, FIRST_REQUEST_WITHIN_MS],
+  ["the grace time", 200, 200],
+] as const) {
+  test(`waits for first requests no longer than ${most}`, async (t) => {
+    const clock = fakeClock();
+    const { port, url } = await openSlowPort(t, { drain: { accept_for: 0, grace } }, clock);
+    const silent = dial(t, port);
+    await until("it is accepted", () => port.connections().length === 1);
+    const drained = port.drain();
+    await notListening(url);
+    clock.advance(wait - 1);
+    assert.equal(await ended(drained), false);
+    const all = readAll(silent);
+    clock.advance(1);
+    await until("it is closed", () => port.connections().length === 0);
+    assert.equal(await all, "");
+    await drained;
+    assert.deepEqual(port.log.lines, [], "no call was cut");
+  });
+}
+
+test("answers a caller that was in the middle of its TLS handshake when it stopped listening", async (t) => {
+  const ca = authority(temporaryFolder(t), "ca");
+  const { certFile, keyFile } = ca.issue("server");
+  const tls = { enabled: true, cert_file: certFile, key_file: keyFile };
+  const over = { drain: { accept_for: 0, grace: 30_000 }, tls };
+  const { port, url } = await openSlowPort(t, over, fakeClock());
+  const raw = dial(t, port);
+  // The caller reads nothing until it is told to.
+  const between = new Duplex({ read() {}, write: (bytes, _, done) => void raw.write(bytes, done) });
+  const socket = connectTls({ socket: between, ca: ca.cert, servername: "localhost" });
+  t.after(() => socket.destroy());
+  await until("its first bytes are read", () => port.connections()[0]?.protocol === "tls");
   const drained = port.drain();
   await notListening(url);
-  clock.advance(FIRST_REQUEST_WITHIN_MS - 1);
   assert.equal(await ended(drained), false);
-  const all = readAll(silent);
-  clock.advance(1);
-  assert.equal(await all, "");
+  raw.on("data", (bytes: Buffer) => between.push(bytes));
+  socket.write(HTTP1_CALL);
+  assert.match(await replyOver(socket, raw), /^HTTP\/1\.1 200 .*here$/s);
   await drained;
 });
 

@@ -29,7 +29,9 @@ function requestTo(path: string, more: Readonly<Record<string, string>> = {}): U
 function slowHandler() {
   const { flowController } = agentOf([[perUser, threeEach]]);
   const waiting: (() => void)[] = [];
+  const judged = new Set<Flow>();
   const judge = (flow: Flow) => {
+    judged.add(flow);
     if (
       flow.labels.get({ name: "http.path", slot: 0, header: undefined, baggage: false }) !== SLOW
     ) {
@@ -37,16 +39,16 @@ function slowHandler() {
     }
     const pending = new Pending<Verdict>();
     waiting.push(() => {
-      const judged = flowController.judge(flow);
-      assert.ok(!(judged instanceof Pending));
-      pending.settle(judged);
+      const verdict = flowController.judge(flow);
+      assert.ok(!(verdict instanceof Pending));
+      pending.settle(verdict);
     });
     return pending;
   };
   const handle = extAuthz(
     createOperationContext({ ...flowController, judge }, NO_SERVICES, seededChance(3)),
   );
-  return { waiting, handle };
+  return { waiting, judged, handle };
 }
 
 const copying = () => callOf(CP, { copiesReply: true });
@@ -79,6 +81,17 @@ it("other replies, and those of checks that waited, have their own memory", asyn
     [kept, late].map((reply) => Buffer.from(reply)),
     said,
   );
+});
+
+it("a check whose reply is written keeps nothing of its call", async () => {
+  const { handle, waiting, judged } = slowHandler();
+  const slow = handle(requestTo(SLOW), copying());
+  await handle(requestTo("/"), copying());
+  const peers = () => [...judged].map(({ peer }) => peer);
+  assert.deepEqual(peers(), ["127.0.0.1", ""]);
+  for (const settle of waiting) settle();
+  await slow;
+  assert.deepEqual(peers(), ["", ""]);
 });
 
 const PATH = "/v1/flowcontrol/checkhttp";

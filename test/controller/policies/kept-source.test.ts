@@ -192,6 +192,22 @@ test("a policy of the API whose document is gone was removed; one that cannot be
   assert.deepEqual(names(made), []);
 });
 
+test("policies that were removed from the API do not count among those that too many sources lack", async (t) => {
+  const { store, before } = await predecessor(t);
+  const { policies } = before.controller;
+  for (const name of ["d", "e"]) await policies.upsert(name, variable());
+  await before.controller.stop("drain");
+  await store.commit([
+    { kind: "delete", key: `${API_POLICIES}d` },
+    { kind: "delete", key: `${API_POLICIES}e` },
+  ]);
+  const made = await takesOver(t, store, {
+    files: { "a.yaml": counting(), "b.yaml": variable() },
+  });
+  assert.deepEqual(names(made), ["a", "b"]);
+  assert.deepEqual(complaint(made), []);
+});
+
 test("a policy under another name that has taken its flux meter takes its place, at the start and later", async (t) => {
   const meter = `${variable()}resources: { flow_control: { flux_meters: { m: { selectors: [{ control_point: m, agent_group: default }] } } } }\n`;
   const renamed = { "new.yaml": meter };

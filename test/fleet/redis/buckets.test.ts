@@ -79,6 +79,20 @@ test("leased tokens count as spent at the end of their lease, so a bucket is kep
   assert.deepEqual(redis.lives, [500 + leased * 10_000]);
 });
 
+test("a bucket that owes tokens is filled by all rates that there have been since", async () => {
+  await redis.clear();
+  redis.keepsAll = false;
+  const bench = benchOf(redis);
+  const rate = (amount: number) => ({ ...TEN_PER_SECOND, amount });
+  await bench.charge("a", 20, rate(0.5));
+  await bench.advance(2_000);
+  bench.adopt(rate(0.8));
+  await bench.advance(21_500);
+  // One that was empty would have been full by now at the first rate, which takes 20 s.
+  const { remaining } = await bench.take("a", 0, rate(0.9));
+  assertNear(remaining, -10 + 2 * 0.5 + 21.5 * 0.8, "remaining");
+});
+
 const PARAMS = fc.record({
   capacity: fc.constantFrom(0, 1, 2.5, 10, 1_000),
   amount: fc.constantFrom(0, 0.5, 1, 10, 333),

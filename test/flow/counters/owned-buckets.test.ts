@@ -306,3 +306,17 @@ test("a bucket that is taken over ends the leases of the one that was here, whos
     assert.deepEqual(ask(take(1, 100)).granted, [how === "copy" ? 90 : 40]);
   }
 });
+
+test("a bucket that is taken over for a key that a full table forgot counts what was taken here", () => {
+  for (const how of ["take over", "copy"] as const) {
+    const { owned, ask, take, clock } = home(1);
+    owned.adopt(STEADY);
+    ask(take(20));
+    const [lo, hi] = onlyKey(owned);
+    ask(take(30), STEADY, "other");
+    assert.notDeepEqual(onlyKey(owned), [lo, hi], "the first key is forgotten");
+    owned.put(lo, hi, { available: 90, mark: clock.now() }, how);
+    assert.deepEqual(onlyKey(owned), [lo, hi]);
+    assert.deepEqual(ask(take(1, 100)).granted, [how === "copy" ? 90 : 70], how);
+  }
+});

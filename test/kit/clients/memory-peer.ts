@@ -44,6 +44,11 @@ export class PacedSocket extends Duplex {
     this.#deliver();
   }
 
+  /** As `net.Socket`: ends its side, and is destroyed once everything is written. */
+  destroySoon(): void {
+    this.end(() => this.destroy());
+  }
+
   override _read(): void {}
 
   override _write(bytes: Buffer, _: BufferEncoding, done: Done): void {

@@ -103,6 +103,15 @@ test("a quota that is smaller than one sidecar", () => {
   ]);
 });
 
+test("a sidecar without a request counts with its limit, as Kubernetes has it", () => {
+  const resources = { ...RESOURCES, cpuRequest: "" };
+  const settings = { ...SETTINGS, sidecar: { ...SETTINGS.sidecar, resources } };
+  assert.deepEqual(warned([quota({ "requests.cpu": "10" })], { settings }), []);
+  assert.deepEqual(warned([quota({ "requests.cpu": "1" })], { settings }), [
+    "ResourceQuota team allows 1 of requests.cpu to all pods together, and sluice-agent alone has 2: set the annotation sluice/resources-cpu-request",
+  ]);
+});
+
 test("a range that a sidecar does not keep", () => {
   const most = range({ max: { memory: "256Mi" } });
   assert.deepEqual(warned([most]), [

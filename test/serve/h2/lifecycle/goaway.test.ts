@@ -3,14 +3,17 @@
 // read.
 
 import assert from "node:assert/strict";
+import type { Socket } from "node:net";
 import { test } from "node:test";
 import type { GrpcService, Route } from "#base/handler.ts";
 import { ChunkPool, Output } from "#serve/h2/frames/output.ts";
 import { GOAWAY_DELAY_MS } from "#serve/h2/limits.ts";
+import { MAX_WORK_PER_TURN } from "#serve/turns.ts";
 import {
   ACK,
   call,
   DATA,
+  data,
   END_HEADERS,
   END_STREAM,
   frame,
@@ -20,8 +23,11 @@ import {
   headers,
   httpFields,
   PING,
+  ping,
   type RawPeer,
+  RST_STREAM,
   rawPeer,
+  repeated,
   settings,
   windowUpdate,
 } from "../../../kit/clients/h2.ts";
@@ -101,6 +107,8 @@ test("a drain accepts the calls that cross it, names the last one, and ends afte
 
   const late = peer.nextStream();
   await peer.send(call(late, SAY));
+  const ended = peer.nextStream();
+  await peer.send(headers(ended, HELLO, END_HEADERS | END_STREAM), data(ended));
   await peer.pingRoundTrip();
   assert.equal(peer.ended, false, "a call in progress keeps the connection open");
   release();
@@ -111,6 +119,11 @@ test("a drain accepts the calls that cross it, names the last one, and ends afte
   assert.ok(
     !peer.frames.some(({ stream }) => stream === late),
     "a call after the last stream id is not accepted",
+  );
+  assert.deepEqual(
+    peer.frames.filter(({ stream }) => stream === ended).map(({ type }) => type),
+    [RST_STREAM],
+    "nor is a whole one, after whose end DATA is a fault as on any other stream",
   );
 });
 
@@ -137,6 +150,22 @@ test("sends the second GOAWAY to a peer that does not answer the PING, too", asy
   assert.equal(peer.socket.writesEnded, true);
   clock.advance(SWEEP_MS);
   assert.equal(peer.socket.destroyed, true, "the connection ends");
+});
+
+test("a connection is not idle while what it has sent waits for its turn", async (t) => {
+  const { connect, transport } = memoryServer(testServices().services);
+  t.after(() => transport.cut());
+  const peer = await connect();
+  const closeIdle = () => transport.closeIdle(peer.socket as unknown as Socket);
+  let closed: boolean | undefined;
+  peer.socket.once("data", () => {
+    closed = closeIdle();
+  });
+  // The call comes after as much as one turn handles of a connection.
+  await peer.send(repeated(ping(), MAX_WORK_PER_TURN), call(1, SAY));
+  assert.equal(closed, false);
+  assert.equal(peer.of(HEADERS, 1).length, 2, "the call is answered");
+  assert.equal(closeIdle(), true);
 });
 
 test("spreads max_connection_age by ±10 %, so that connections made together end apart", async (t) => {
