@@ -157,8 +157,7 @@ test("a record without a lease is left out, with one line and one count, until i
   await until("another one is", () => one.leftOut.size === 2);
   assert.deepEqual(addresses(one), ["node1:8080"]);
   assert.equal(one.refused, 2);
-  const why =
-    "it has no lease, so it would outlive its agent; delete the key if no agent wrote it";
+  const why = "it has no lease, so it would outlive its agent; delete the key if no agent wrote it";
   assert.deepEqual(
     one.lines.map(({ message }) => message),
     ["forged:1", "forged:2"].map((each) => `the record ${keyOf(each)} is left out: ${why}`),
