@@ -236,6 +236,7 @@ export class ConnectionAcceptor {
         return socket.bytesRead;
       },
       readAtLastLook: 0,
+      quietLooks: 0,
       closeIdle: () => {
         const { served } = held;
         if (served === undefined) {

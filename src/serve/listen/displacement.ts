@@ -11,6 +11,8 @@ export interface Displaceable {
   readonly read: number;
   /** The same when it was looked at last. */
   readAtLastLook: number;
+  /** How often in succession it was looked at and had sent nothing since. */
+  quietLooks: number;
   /** Closes it unless a call is in progress on it. Returns whether it did. */
   closeIdle(): boolean;
 }
@@ -40,24 +42,25 @@ export class Displacement {
   }
 
   /**
-   * Closes an idle connection of this address: one on which no call has been made; or else one that has sent nothing since
-   * it was looked at last; or else any. Returns false if a call is in progress on each that was looked at.
+   * Closes an idle connection of this address: one on which no call has been made, or else the one that has been quiet for
+   * the most looks. Returns false if no connection that was looked at can be closed. Where those without any call have sent
+   * bytes that await their turn, the others stay: whoever has been served goes before a newcomer.
    */
   makeRoom(remoteAddress: string | undefined): boolean {
     const all = this.#byAddress.get(addressKey(remoteAddress));
     if (all === undefined) return false;
     const oldest: Displaceable[] = [];
     for (const connection of all) if (oldest.push(connection) === MAX_LOOKED_AT) break;
-    const unused: Displaceable[] = [];
-    const quiet: Displaceable[] = [];
-    const active: Displaceable[] = [];
     for (const connection of oldest) {
       all.delete(connection);
       all.add(connection);
-      const { hasCalled, read, readAtLastLook } = connection;
+      const { read, readAtLastLook, quietLooks } = connection;
+      connection.quietLooks = read === readAtLastLook ? quietLooks + 1 : 0;
       connection.readAtLastLook = read;
-      (!hasCalled ? unused : read === readAtLastLook ? quiet : active).push(connection);
     }
-    return [...unused, ...quiet, ...active].some((connection) => connection.closeIdle());
+    const unused = oldest.filter(({ hasCalled }) => !hasCalled);
+    const chosen =
+      unused.length > 0 ? unused : oldest.sort((one, other) => other.quietLooks - one.quietLooks);
+    return chosen.some((connection) => connection.closeIdle());
   }
 }

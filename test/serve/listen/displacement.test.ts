@@ -12,6 +12,7 @@ function connections() {
     const connection = {
       read: 0,
       readAtLastLook: 0,
+      quietLooks: 0,
       hasCalled,
       busy,
       closeIdle() {
@@ -51,6 +52,28 @@ test("closes a connection without any call first, however much it has sent", () 
   add("never used", { hasCalled: false }).read = 100;
   for (let times = 0; times < 2; times++) displacement.makeRoom(ADDRESS);
   assert.deepEqual(closed, ["never used", "used"]);
+});
+
+test("closes the connection that has been quiet for longest, and none that was served while others await their turn", () => {
+  const { displacement, closed, add } = connections();
+  const regular = add("regular");
+  const busy = add("busy", { busy: true });
+  const lazy = add("lazy");
+  for (let look = 1; look < 4; look++) {
+    if (look !== 2) regular.read += 10;
+    lazy.read = look === 1 ? 10 : lazy.read;
+    regular.busy = lazy.busy = true;
+    displacement.makeRoom(ADDRESS);
+  }
+  regular.busy = lazy.busy = false;
+  assert.equal(displacement.makeRoom(ADDRESS), true);
+  assert.deepEqual(closed, ["lazy"]);
+  busy.busy = false;
+  const waiting = add("waiting", { hasCalled: false, busy: true });
+  assert.equal(displacement.makeRoom(ADDRESS), false);
+  waiting.busy = false;
+  assert.equal(displacement.makeRoom(ADDRESS), true);
+  assert.deepEqual(closed, ["lazy", "waiting"]);
 });
 
 test("closes an idle connection even if all have sent something", () => {
