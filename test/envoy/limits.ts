@@ -16,6 +16,8 @@ export function limitsFarAway(bootstrap: Bootstrap): void {
   bootstrap.serviceSpeaksHttp1();
   bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "20s");
   bootstrap.set([...ROUTE, "timeout"], "300s");
+  // What is sent once more may reach the service before that has seen the end of the first one.
+  bootstrap.set([...ROUTE, "retry_policy"], { retry_on: "reset-before-request" });
   // By default Envoy makes at most 1 024 calls of each cluster at once.
   const thresholds = [{ max_requests: 10_000, max_pending_requests: 10_000 }];
   for (const cluster of [0, 1])
