@@ -127,8 +127,11 @@ export async function startControlPlane(
   }
   if (parts.includes("kwok")) {
     const { command, stages } = kwok();
+    const options = join(folder, "kwok.yaml");
+    writeFileSync(options, KWOK_OPTIONS);
     processes.start("kwok", command, [
       `--config=${stages}`,
+      `--config=${options}`,
       `--kubeconfig=${kubeconfig}`,
       `--manage-nodes-with-annotation-selector=${FAKE_NODE}=fake`,
       "--cidr=10.244.0.0/16",
@@ -143,6 +146,21 @@ export async function startControlPlane(
     restart: startServer,
   };
 }
+
+/**
+ * One pod at a time: kwok makes its pool of addresses with the first pod, and two first pods at once would each make
+ * one and get the same address.
+ */
+const KWOK_OPTIONS = `
+apiVersion: config.kwok.x-k8s.io/v1alpha1
+kind: KwokConfiguration
+options:
+  podPlayStageParallelism: 1
+  nodePlayStageParallelism: 4
+  nodeLeaseParallelism: 4
+  nodeLeaseDurationSeconds: 40
+  podsOnNodeSyncParallelism: 4
+`;
 
 /** Variable with the path of a file that names the control plane all tests of a run share. */
 export const SHARED_CLUSTER = "SLUICE_TEST_CLUSTER";
