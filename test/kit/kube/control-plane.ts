@@ -137,6 +137,10 @@ export async function startControlPlane(
       "--cidr=10.244.0.0/16",
     ]);
     for (let at = 0; at < nodes; at++) await client.call("POST", "/api/v1/nodes", fakeNode(at));
+    await processes.until("kwok", async () => {
+      const all = await client.list({ apiVersion: "v1", kind: "Node" });
+      return all.every(({ status }) => status?.phase === "Running");
+    });
   }
   return {
     client,
