@@ -85,6 +85,9 @@ export async function startControlPlane(
   const startServer = async () => {
     processes.start("kube-apiserver", join(bin, "kube-apiserver"), [
       `--etcd-servers=http://127.0.0.1:${etcdPort}`,
+      // Streamed lists need etcd 3.5.13. Without this flag the server offers them all the same, and clients ask in vain,
+      // ever more seldom.
+      "--feature-gates=WatchList=false",
       "--bind-address=127.0.0.1",
       `--secure-port=${port}`,
       `--cert-dir=${folder}/certs`,

@@ -360,7 +360,7 @@ test("the controller that leads next carries out the decision that is in force",
   await client.merge(ref, { spec: { replicas: 2 } });
   await leads(second);
   await client.wait(ref, "four are configured again", replicasIs(4));
-  assert.match(second.printed(), /set the number of replicas/);
+  await second.until("it says so", () => /set the number of replicas/.test(second.printed()));
 });
 
 test("the chart gives controllers rights", () => {
