@@ -6,6 +6,7 @@ import { Fault } from "#base/fault.ts";
 import type { Route } from "#base/handler.ts";
 import type { ControllerConfig } from "#config/tree.ts";
 import type { KubeClient } from "#kube/api/client.ts";
+import { EventRecorder, type RecordEvent } from "#kube/api/events.ts";
 import type { Following } from "#kube/api/reflector.ts";
 import { controlPoints, MAX_POINTS } from "#kube/scale/control-points.ts";
 import { needsAutoScale, unmetNeeds } from "#policy/needs.ts";
@@ -20,7 +21,7 @@ import { Scaling, type ScalingOptions } from "./scaling/scaling.ts";
 export interface Cluster {
   /** The policies of resources, as a source for a controller that leads; absent where none are looked for. */
   readonly policies?: (
-    own: Omit<ResourceSourceOptions, "client" | "followed" | "clock" | "chance" | "log">,
+    own: Omit<ResourceSourceOptions, "client" | "followed" | "record" | "clock" | "chance" | "log">,
   ) => ResourceSource;
   /** The route that the API server calls before it stores a policy; absent where policies are no resources. */
   readonly webhook?: Route;
@@ -43,7 +44,10 @@ export async function openCluster(
     const { code, message } = Fault.from(thrown);
     throw new Fault(code, `${askingKeys(settings).join(" and ")}: ${message}`);
   });
-  const through = { client, apiServer };
+  const { clock, log, scope } = process;
+  const events = new EventRecorder({ client, clock, log: log.child("kubernetes") });
+  scope.add("events of Kubernetes objects", () => events.close());
+  const through = { client, apiServer, record: events.record };
   return {
     ...(settings.policies.cr_watcher.enabled ? policyParts(process, settings, through) : {}),
     ...(settings.auto_scale.kubernetes.enabled ? scalingParts(process, through) : {}),
@@ -53,6 +57,7 @@ export async function openCluster(
 interface Through {
   readonly client: KubeClient;
   readonly apiServer: ApiServer;
+  readonly record: RecordEvent;
 }
 
 /** The keys that ask for an API server. */
@@ -72,7 +77,7 @@ const STANDING_BY = "policy resources are followed by the controller that leads"
 function policyParts(
   { clock, chance, log: processLog, health, scope }: SluiceProcess,
   settings: ControllerConfig,
-  { client, apiServer }: Through,
+  { client, apiServer, record }: Through,
 ): Pick<Cluster, "policies" | "webhook"> {
   const log = processLog.child("kubernetes");
   const { namespace } = client;
@@ -112,7 +117,7 @@ function policyParts(
     return { ...set, warnings: [...set.warnings, ...more] };
   };
   return {
-    policies: (own) => new ResourceSource({ ...own, client, followed, clock, chance, log }),
+    policies: (own) => new ResourceSource({ ...own, client, followed, record, clock, chance, log }),
     webhook: policyWebhook({ compile, namespace, clock }),
   };
 }
@@ -125,7 +130,7 @@ const NOT_LEADING = "objects are scaled by the controller that leads";
 
 function scalingParts(
   { clock, chance, log: processLog, health }: SluiceProcess,
-  { client, apiServer }: Through,
+  { client, apiServer, record }: Through,
 ): Pick<Cluster, "scaling" | "scalable"> {
   const log = processLog.child("scaling");
   const dependency = health.dependency("auto_scale");
@@ -141,7 +146,7 @@ function scalingParts(
         dependency.ok(NOT_LEADING);
         apiServer.forget(SCALING);
       };
-      return new Scaling({ ...own, client, followed, closed, clock, chance, log });
+      return new Scaling({ ...own, client, followed, closed, record, clock, chance, log });
     },
     scalable: async (signal) => {
       const { points, faults, isCut } = await controlPoints(client, signal);

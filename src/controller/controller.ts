@@ -197,6 +197,7 @@ function assemble(options: ControllerOptions) {
       return left?.source === "K8S" ? left.text : undefined;
     },
     warnings: (name) => warnings.of(name),
+    overridesConfig: (name) => sources.some((source) => source.dynamicConfig(name) !== undefined),
     rollout: options.rollout,
   });
   if (directories.length === 0 && resources === undefined) log.info({}, ONLY_OVER_API);
@@ -232,7 +233,7 @@ function assemble(options: ControllerOptions) {
   const checkpoints = openCheckpoints(options, () => active.loops);
   const scaling = options.cluster?.scaling?.({
     store,
-    warned: () => void warnings.examine(),
+    warned: () => void warnings.examine().then(() => resources?.inForceChanged()),
     failed: fail,
   });
   const warnings: PolicyWarnings = new PolicyWarnings({

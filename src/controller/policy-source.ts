@@ -83,7 +83,10 @@ export interface PolicySource {
   faultsOf?(location: string): string | undefined;
   /** The dynamic configuration that this source has for a policy, whichever source the policy comes from. */
   dynamicConfig(name: string): JsonObject | undefined;
-  /** Called when other policies are in force, of whichever source, or other offers of this source are left out. */
+  /**
+   * Called when other policies or dynamic configurations are in force, of whichever source, or other offers of this
+   * source are left out.
+   */
   inForceChanged?(): void;
 }
 

@@ -89,7 +89,7 @@ export class ActivePolicies {
     await slices.pause();
     const changes = new Changes();
     const removed = this.#removeOthers(changes);
-    const loaded = await this.#loadOwners(changes, slices);
+    const { loaded, configured } = await this.#loadOwners(changes, slices);
     if (this.#stopped) return;
     // Whoever follows the store may compile a whole plan in the turn of the write.
     await slices.end();
@@ -99,7 +99,7 @@ export class ActivePolicies {
     for (const loop of loaded) loop.startTicks();
     const changed = removed || loaded.length > 0;
     if (changed) this.#options.changed(this.#loops);
-    this.#notifySources(before, changed);
+    this.#notifySources(before, changed || configured);
   }
 
   /** Stops all ticks; published entries stay in the store. */
@@ -118,9 +118,13 @@ export class ActivePolicies {
     return gone.length > 0;
   }
 
-  /** Returns the policies of which a version was started. */
-  async #loadOwners(changes: Changes, slices: Slices): Promise<readonly PolicyLoop[]> {
+  /** Returns the policies of which a version was started, and whether one that runs was configured. */
+  async #loadOwners(
+    changes: Changes,
+    slices: Slices,
+  ): Promise<{ readonly loaded: readonly PolicyLoop[]; readonly configured: boolean }> {
     const loaded: PolicyLoop[] = [];
+    let configured = false;
     for (const [name, { policy, origin }] of this.owners) {
       const version = { policy, origin, dynamicConfig: this.#dynamicConfigOf(policy) };
       const loop = this.#loops.get(name);
@@ -131,9 +135,10 @@ export class ActivePolicies {
         if (this.#stopped) break;
       } else if (!isEqual(loop.version.dynamicConfig, version.dynamicConfig)) {
         changes.add(loop.configure(version.dynamicConfig));
+        configured = true;
       }
     }
-    return loaded;
+    return { loaded, configured };
   }
 
   #load(name: string, version: PolicyVersion, changes: Changes): PolicyLoop | undefined {

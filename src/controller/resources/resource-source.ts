@@ -8,6 +8,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "#kube/api/client.ts";
+import type { RecordEvent } from "#kube/api/events.ts";
 import { type Following, Reflector } from "#kube/api/reflector.ts";
 import {
   type FindingText,
@@ -20,7 +21,7 @@ import type { PolicyWarning } from "#policy/document/warning.ts";
 import type { PolicySet } from "#policy/set.ts";
 import type { ActivePolicies } from "../policies/active-policies.ts";
 import type { Offer, PolicySource } from "../policy-source.ts";
-import { hasStatus, type Known, statusOf } from "./resource-status.ts";
+import { eventsBetween, hasStatus, type Known, statusOf } from "./resource-status.ts";
 
 export interface ResourceSourceOptions {
   readonly client: KubeClient;
@@ -33,6 +34,9 @@ export interface ResourceSourceOptions {
   readonly lastGood: (name: string) => Promise<string | undefined>;
   /** Warnings that a running policy gives. */
   readonly warnings: (name: string) => readonly PolicyWarning[];
+  /** Whether another source has a dynamic configuration for a policy, which counts in place of that of the resource. */
+  readonly overridesConfig: (name: string) => boolean;
+  readonly record: RecordEvent;
   readonly rollout: ((policy: CompiledPolicy) => PolicyRollout | undefined) | undefined;
   /** `starting` when this source is closed. */
   readonly followed: (following: Following) => void;
@@ -52,7 +56,7 @@ interface Held {
    */
   readonly offered: CompiledPolicy | undefined;
   readonly findings: readonly FindingText[];
-  readonly warnings: readonly string[];
+  readonly warnings: readonly PolicyWarning[];
 }
 
 /** The most resources: each is a circuit that runs. */
@@ -63,6 +67,11 @@ const REFRESH_MS = 30_000;
 const RETRY_MS = 5_000;
 /** Milliseconds that a compiler that was stopped is left alone. */
 const COMPILER_MS = 1_000;
+
+const SUBJECT = {
+  apiVersion: `${POLICY_RESOURCES.group}/${POLICY_RESOURCES.version}`,
+  kind: "Policy",
+} as const;
 
 export class ResourceSource implements PolicySource {
   readonly origin = "resource";
@@ -138,7 +147,7 @@ export class ResourceSource implements PolicySource {
     return held.findings.map(({ path, message }) => `${path}: ${message}`).join("; ");
   }
 
-  leftOutChanged(): void {
+  inForceChanged(): void {
     this.#write();
   }
 
@@ -251,7 +260,7 @@ export class ResourceSource implements PolicySource {
   }
 
   async #writeAll(): Promise<void> {
-    const { client, clock, log } = this.#options;
+    const { client, clock, log, record } = this.#options;
     const { signal } = this.#stop;
     while (this.#due !== "nothing" && !signal.aborted) {
       const due = this.#due;
@@ -267,6 +276,8 @@ export class ResourceSource implements PolicySource {
           const patch = { merge: { metadata: { uid: resource.uid }, status } };
           const written = await client.patch(POLICY_RESOURCES, place, patch, signal);
           this.#written(policyResource(written));
+          for (const event of eventsBetween(resource.status, status))
+            record({ ...SUBJECT, namespace, name, uid: resource.uid }, event);
           if (this.#failing !== "") log.info({}, "statuses of policy resources are written again");
           this.#failing = "";
         } catch (thrown) {
@@ -293,22 +304,25 @@ export class ResourceSource implements PolicySource {
   }
 
   #knowledge(): readonly Known[] {
-    const { active, warnings, rollout } = this.#options;
+    const { active, warnings, overridesConfig, rollout } = this.#options;
     const policies = active();
     const leftOut = new Map(
       policies.leftOutOf(this.origin).map(({ claim, why }) => [claim.name, why]),
     );
     return [...this.#held.values()].map((held): Known => {
       const { name } = held.resource;
-      const version = policies.loops.get(name)?.version;
-      const running = version?.origin === this.origin ? version.policy : undefined;
-      const shown =
-        running === undefined ? [] : warnings(name).map(({ path, text }) => `${path}: ${text}`);
+      const loop = policies.loops.get(name);
+      const running = loop?.version.origin === this.origin ? loop.version.policy : undefined;
       return {
         resource: held.resource,
         hash: held.compiled?.hash,
         findings: held.findings,
-        warnings: [...new Set([...held.warnings, ...shown])],
+        warnings: [...held.warnings, ...(running === undefined ? [] : warnings(name))],
+        dynamicConfig: held.compiled?.dynamicConfig && {
+          refused: loop?.refusedConfig ?? new Map(),
+          isOverridden: overridesConfig(name),
+        },
+        scales: running?.needs.some(({ object }) => object !== undefined) ?? false,
         running: running?.hash,
         leftOut: leftOut.get(name),
         rollout: running && rollout?.(running),
@@ -324,7 +338,7 @@ function readingOf({ policies, findings, warnings }: PolicySet) {
       path: of.path,
       message: `wanted ${of.wanted}, got ${of.got}`,
     })),
-    warnings: warnings.map(({ of }) => `${of.path}: ${of.text}`),
+    warnings: warnings.map(({ of }) => of),
   };
 }
 

@@ -2,8 +2,10 @@
 
 import type { PolicyRollout } from "#api/policies.ts";
 import { printable } from "#base/text/printable.ts";
+import type { EventText } from "#kube/api/events.ts";
 import { fieldOf, textOf } from "#kube/api/objects.ts";
 import {
+  CONDITIONS,
   type Condition,
   type ConditionType,
   conditionOf,
@@ -11,6 +13,8 @@ import {
   type PolicyResource,
   type PolicyResourceStatus,
 } from "#kube/policies/resource.ts";
+import type { PolicyWarning } from "#policy/document/warning.ts";
+import { runningWarningLine } from "#policy/format.ts";
 
 /** A resource and the state of the policy that it describes. */
 export interface Known {
@@ -18,7 +22,11 @@ export interface Known {
   /** Hash of the document of this generation; undefined where it has faults. */
   readonly hash: string | undefined;
   readonly findings: readonly FindingText[];
-  readonly warnings: readonly string[];
+  readonly warnings: readonly PolicyWarning[];
+  /** Undefined where the resource has no dynamic configuration. */
+  readonly dynamicConfig: DynamicConfigState | undefined;
+  /** Whether the policy names objects that it scales. */
+  readonly scales: boolean;
   /** Hash of the version that runs and came from this resource; undefined where none does. */
   readonly running: string | undefined;
   /**
@@ -28,6 +36,16 @@ export interface Known {
   readonly rollout: PolicyRollout | undefined;
 }
 
+export interface DynamicConfigState {
+  /** Reasons why it was refused, by key; empty where it was not. */
+  readonly refused: ReadonlyMap<string, string>;
+  /** Whether another source, such as the API, has a configuration, which counts in its place. */
+  readonly isOverridden: boolean;
+}
+
+/** A reason of one word, for programs, and a sentence without a full stop. */
+type Because = readonly [reason: string, message: string];
+
 /** The most findings and warnings of a status: the whole object must fit into the store of the API server. */
 const MAX_LISTED = 20;
 const MAX_TEXT = 500;
@@ -36,12 +54,14 @@ const MAX_TEXT = 500;
 export function statusOf(known: Known, wall: number): PolicyResourceStatus {
   const { resource, hash, findings, running, rollout } = known;
   const isValid = hash !== undefined;
-  const isReady = isValid && running === hash && known.leftOut === undefined;
-  const condition = (
-    type: ConditionType,
-    holds: boolean,
-    [reason, message]: readonly [reason: string, message: string],
-  ): Condition => {
+  const isRunning = isValid && running === hash && known.leftOut === undefined;
+  const config = isRunning ? configFault(known) : undefined;
+  const scaling = isRunning ? scalingFault(known) : undefined;
+  const unready = unreadiness(known) ?? config ?? scaling ?? agentsFault(known);
+  /** `fault` is undefined where the condition holds. */
+  const condition = (type: ConditionType, fault: Because | undefined, good: Because): Condition => {
+    const holds = fault === undefined;
+    const [reason, message] = fault ?? good;
     const before = conditionOf(resource.status, type);
     const status = holds ? "True" : "False";
     const since = textOf(before, "status") === status ? textOf(before, "lastTransitionTime") : "";
@@ -54,16 +74,27 @@ export function statusOf(known: Known, wall: number): PolicyResourceStatus {
       lastTransitionTime: since || secondsOf(wall),
     };
   };
+  const warnings = [...new Set(known.warnings.map(runningWarningLine))];
   return {
-    status: isReady ? "uploaded" : isValid ? "uploading" : "rejected",
+    status: isRunning ? "uploaded" : isValid ? "uploading" : "rejected",
     observedGeneration: resource.generation,
     hash: running ?? null,
     conditions: [
-      condition("Valid", isValid, isValid ? ["Compiled", ""] : ["Invalid", firstOf(findings)]),
-      condition("Ready", isReady, readiness(known, isReady)),
+      condition("Valid", isValid ? undefined : ["Invalid", firstOf(findings)], [
+        "Compiled",
+        CONDITIONS.Valid,
+      ]),
+      condition("Ready", unready, ["Running", `version ${running} is in force`]),
+      ...(isRunning && known.dynamicConfig !== undefined
+        ? [condition("DynamicConfigApplied", config, ["Applied", "all of its values are in force"])]
+        : []),
+      ...(isRunning && known.scales
+        ? [condition("Scaling", scaling, ["Followed", CONDITIONS.Scaling])]
+        : []),
     ],
     findings: listed(findings).map(({ path, message }) => ({ path, message: cut(message) })),
-    warnings: listed(known.warnings).map(cut),
+    warnings: listed(warnings).map(cut),
+    warningCount: warnings.length,
     agents:
       rollout === undefined
         ? null
@@ -75,16 +106,53 @@ export function statusOf(known: Known, wall: number): PolicyResourceStatus {
   };
 }
 
-function readiness(
-  { hash, running, leftOut, findings }: Known,
-  isReady: boolean,
-): readonly [reason: string, message: string] {
-  if (isReady) return ["Running", ""];
+/** Reason why this version of the policy does not run; undefined where it does. */
+function unreadiness({ hash, running, leftOut, findings }: Known): Because | undefined {
   if (leftOut !== undefined) return ["LeftOut", leftOut];
-  if (hash !== undefined) return ["Starting", ""];
+  if (hash !== undefined && hash === running) return undefined;
+  if (hash !== undefined) return [STARTING, "this version is about to run"];
   if (running === undefined) return ["Invalid", `no version runs: ${firstOf(findings)}`];
   const stays = `the last good version (${running}) stays in force: ${firstOf(findings)}`;
   return ["LastGoodVersion", stays];
+}
+
+function configFault({ dynamicConfig }: Known): Because | undefined {
+  const [first] = dynamicConfig?.refused ?? [];
+  if (first !== undefined) {
+    const [key, why] = first;
+    return ["DynamicConfigRefused", `dynamicConfig.${key}: ${why}; none of its values is in force`];
+  }
+  if (dynamicConfig?.isOverridden !== true) return undefined;
+  const instead =
+    "a dynamic configuration from another source is in force, set over the API or by a file";
+  return ["DynamicConfigOverridden", instead];
+}
+
+function scalingFault({ warnings }: Known): Because | undefined {
+  const found = warnings.find(({ code }) => code === "not_scaled" || code === "needs_auto_scale");
+  return found && ["NotScaled", runningWarningLine(found)];
+}
+
+function agentsFault({ rollout }: Known): Because | undefined {
+  const [first] = rollout?.refused ?? [];
+  return first === undefined ? undefined : ["RefusedByAgents", first];
+}
+
+const STARTING = "Starting";
+
+/** What has changed from one status to the next, as events of the resource. */
+export function eventsBetween(before: unknown, after: PolicyResourceStatus): readonly EventText[] {
+  const events = after.conditions.flatMap((condition): readonly EventText[] => {
+    const { type, status, reason, message } = condition;
+    const was = conditionOf(before, type);
+    const isSame = fieldOf(was, "status") === status && fieldOf(was, "message") === message;
+    if (isSame || reason === STARTING) return [];
+    return [{ type: status === "True" ? "Normal" : "Warning", reason, note: message }];
+  });
+  // What keeps a part from working also keeps the policy from being ready, with the same reason.
+  return events.filter(
+    ({ reason }, at) => events.findIndex((other) => other.reason === reason) === at,
+  );
 }
 
 /** Whether a resource has this status already, apart from the members that are left out. */

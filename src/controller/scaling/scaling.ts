@@ -7,6 +7,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "#kube/api/client.ts";
+import type { RecordEvent } from "#kube/api/events.ts";
 import { objectText } from "#kube/scale/object.ts";
 import { Scaler, type Wanted } from "#kube/scale/scaler.ts";
 import type { ScaledObject } from "#policy/compiled.ts";
@@ -28,6 +29,7 @@ export interface ScalingOptions {
   readonly store: Pick<Store, "watch" | "lease" | "commit">;
   /** Called with the reason when objects cannot be scaled, and with undefined when they can. */
   readonly followed: (fault: Fault | undefined) => void;
+  readonly record: RecordEvent;
   /** Nothing is scaled here any more. */
   readonly closed: () => void;
   /** The warnings about policies may have changed. */

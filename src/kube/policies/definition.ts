@@ -4,7 +4,7 @@
 import { stringify } from "yaml";
 import type { JsonObject } from "#policy/compiled.ts";
 import { policyStructure } from "#policy/reference/structural.ts";
-import { POLICY_RESOURCES } from "./resource.ts";
+import { CONDITIONS, POLICY_RESOURCES } from "./resource.ts";
 
 const { group, version, plural } = POLICY_RESOURCES;
 
@@ -23,7 +23,15 @@ function definition(): JsonObject {
     spec: {
       group,
       scope: "Namespaced",
-      names: { kind: "Policy", listKind: "PolicyList", plural, singular: "policy" },
+      names: {
+        kind: "Policy",
+        listKind: "PolicyList",
+        plural,
+        singular: "policy",
+        // Other projects have policies, too.
+        shortNames: ["slpol"],
+        categories: ["sluice"],
+      },
       versions: [
         {
           name: version,
@@ -44,6 +52,7 @@ const COLUMNS: readonly JsonObject[] = [
   conditionColumn("Valid", "status", {}),
   conditionColumn("Ready", "status", {}),
   { name: "Agents", type: "string", jsonPath: ".status.agents.summary" },
+  { name: "Warnings", type: "integer", jsonPath: ".status.warningCount" },
   { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
   { name: "Hash", type: "string", jsonPath: ".status.hash", priority: 1 },
   { ...conditionColumn("Ready", "message", { priority: 1 }), name: "Message" },
@@ -83,22 +92,34 @@ function objectOf(description: string, properties: JsonObject, nullable = false)
   return { type: "object", description, properties, ...(nullable ? { nullable } : {}) };
 }
 
+const CONDITION_TEXTS: readonly string[] = Object.entries(CONDITIONS).map(
+  ([type, text]) => `${type}, ${text}`,
+);
+
 const STATUS = objectOf("Written by the controller that runs policies.", {
   status: { ...TEXT, description: "uploading, uploaded (in force) or rejected (has faults)." },
-  observedGeneration: WHOLE,
+  observedGeneration: { ...WHOLE, description: "Generation that the status is about." },
   hash: { ...TEXT, nullable: true, description: "Of the version in force." },
   conditions: {
     type: "array",
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["type"],
     items: {
-      ...objectOf("Valid: the document has no fault. Ready: this version of it is in force.", {
-        type: TEXT,
-        status: { ...TEXT, enum: ["True", "False", "Unknown"] },
-        reason: TEXT,
-        message: TEXT,
-        observedGeneration: WHOLE,
-        lastTransitionTime: { ...TEXT, format: "date-time" },
+      ...objectOf(`True means: ${CONDITION_TEXTS.join("; ")}.`, {
+        type: { ...TEXT, description: "Name of the condition." },
+        status: {
+          ...TEXT,
+          enum: ["True", "False", "Unknown"],
+          description: "Whether the condition holds.",
+        },
+        reason: { ...TEXT, description: "Why, in one word for programs." },
+        message: { ...TEXT, description: "Why, in words for people." },
+        observedGeneration: { ...WHOLE, description: "Generation that the condition is about." },
+        lastTransitionTime: {
+          ...TEXT,
+          format: "date-time",
+          description: "When `status` last changed.",
+        },
       }),
       required: ["type", "status"],
     },
@@ -106,16 +127,27 @@ const STATUS = objectOf("Written by the controller that runs policies.", {
   findings: {
     type: "array",
     description: "Faults of the document.",
-    items: objectOf("One fault.", { path: TEXT, message: TEXT }),
+    items: objectOf("One fault.", {
+      path: {
+        ...TEXT,
+        description: "Place in the document, such as `spec.circuit.components[2]`.",
+      },
+      message: { ...TEXT, description: "What was wanted there, and what was got." },
+    }),
   },
   warnings: {
     type: "array",
     description: "What the policy says and cannot do, or rarely means.",
     items: TEXT,
   },
+  warningCount: { ...WHOLE, description: "Number of all warnings, of which the first are listed." },
   agents: objectOf(
     "Agents of the groups that the policy names, and those that apply the version in force.",
-    { wanted: WHOLE, applied: WHOLE, summary: TEXT },
+    {
+      wanted: { ...WHOLE, description: "Agents of the groups that the policy names." },
+      applied: { ...WHOLE, description: "Those that apply the version in force." },
+      summary: { ...TEXT, description: "`applied/wanted`." },
+    },
     true,
   ),
 });

@@ -46,8 +46,15 @@ export function documentOf(object: KubeObject): string {
   });
 }
 
-/** `Valid`: the document has no fault. `Ready`: this version of it is in force. */
-export type ConditionType = "Valid" | "Ready";
+/** What each condition says when it is True. The last two are there only where the policy has such a part. */
+export const CONDITIONS = {
+  Valid: "the document has no fault",
+  Ready: "all of this version is in force",
+  DynamicConfigApplied: "the dynamic configuration of the resource is in force",
+  Scaling: "the controller can scale each object that the policy names",
+} as const satisfies Readonly<Record<string, string>>;
+
+export type ConditionType = keyof typeof CONDITIONS;
 
 export interface Condition {
   readonly type: ConditionType;
@@ -84,6 +91,8 @@ export interface PolicyResourceStatus {
   readonly conditions: readonly Condition[];
   readonly findings: readonly FindingText[];
   readonly warnings: readonly string[];
+  /** Of all warnings, which may be more than are listed. */
+  readonly warningCount: number;
   /** Null where nothing in the policy concerns agents. */
   readonly agents: AgentCount | null;
 }

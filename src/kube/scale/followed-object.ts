@@ -7,6 +7,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault, isServerAway } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "../api/client.ts";
+import type { RecordEvent } from "../api/events.ts";
 import { Reflector } from "../api/reflector.ts";
 import type { ScalableKind } from "./kinds.ts";
 import { type ObjectName, objectText, type Replicas, replicasOf, scaleWith } from "./object.ts";
@@ -26,6 +27,7 @@ export interface FollowedObjectOptions {
   readonly resource: ScalableKind["resource"];
   /** The replicas, or the fault, are others than before. */
   readonly changed: () => void;
+  readonly record: RecordEvent;
   readonly counts: RoundCounts;
   readonly clock: Clock;
   readonly chance: Chance;
@@ -45,6 +47,8 @@ export class FollowedObject {
   readonly #options: FollowedObjectOptions;
   readonly #reflector: Reflector<true>;
   #exists = false;
+  /** Identity of the object, as its scale names it. */
+  #uid: string | undefined;
   #wanted: number | undefined;
   #replicas: Replicas | undefined;
   #fault: Fault | undefined = undefined;
@@ -158,11 +162,12 @@ export class FollowedObject {
 
   /** Reads the scale, and sets it where another number is wanted. */
   async #look(signal: AbortSignal): Promise<Replicas> {
-    const { client, resource, object, counts, clock, log } = this.#options;
+    const { client, resource, object, record, counts, clock, log } = this.#options;
     const { namespace, name } = object;
     for (let conflicts = 0; ; conflicts++) {
       const scale = await client.get(resource, { namespace, name, subresource: "scale" }, signal);
       const found = replicasOf(scale);
+      this.#uid = scale.metadata.uid;
       const wanted = this.#wanted;
       if (wanted === undefined || found.configured === wanted || signal.aborted) return found;
       const early = this.#earlyMs(wanted);
@@ -176,6 +181,8 @@ export class FollowedObject {
         this.#set = { replicas: wanted, at: clock.now() };
         const fields = { object: objectText(object), from: found.configured, to: wanted };
         log.info(fields, "set the number of replicas");
+        const note = `set from ${found.configured} to ${wanted} replicas, as a policy decides`;
+        record({ ...object, uid: this.#uid }, { type: "Normal", reason: "Scaled", note });
         return replicasOf(written);
       } catch (thrown) {
         if (Fault.from(thrown).code !== "ABORTED") throw thrown;
@@ -192,13 +199,15 @@ export class FollowedObject {
   }
 
   #failed(fault: Fault): void {
-    const { counts, chance, log, object } = this.#options;
+    const { record, counts, chance, log, object } = this.#options;
     counts.failed += 1;
     this.#failures += 1;
     // While the API server is away, all objects have this fault, and whoever follows them says so once.
     if (this.#fault?.message !== fault.message && !isServerAway(fault)) {
       const line = `the replicas cannot be read or set, will be retried: ${fault.message}`;
       log.warn({ object: objectText(object) }, line);
+      const note = `a policy cannot scale it: ${fault.message}`;
+      record({ ...object, uid: this.#uid }, { type: "Warning", reason: "NotScaled", note });
     }
     const ms = Math.min(FIRST_PAUSE_MS * 2 ** (this.#failures - 1), LONGEST_PAUSE_MS);
     this.#lookLater(ms * (1 - JITTER * chance()));

@@ -7,6 +7,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "../api/client.ts";
+import type { RecordEvent } from "../api/events.ts";
 import { Autoscalers } from "./autoscalers.ts";
 import { FollowedObject, type RoundCounts } from "./followed-object.ts";
 import { type ScalableKind, scalableKinds } from "./kinds.ts";
@@ -16,6 +17,7 @@ export interface ScalerOptions {
   readonly client: KubeClient;
   /** Replicas, faults or autoscalers of some object are others than before. */
   readonly changed: () => void;
+  readonly record: RecordEvent;
   readonly clock: Clock;
   readonly chance: Chance;
   readonly log: Pick<Log, "info" | "warn">;
@@ -167,7 +169,7 @@ export class Scaler {
   }
 
   #settle(kinds: readonly ScalableKind[]): void {
-    const { client, clock, chance, log, changed } = this.#options;
+    const { client, record, clock, chance, log, changed } = this.#options;
     for (const held of this.#withoutKind()) {
       const { object, replicas } = held.wanted;
       const found = kinds.find(
@@ -185,6 +187,7 @@ export class Scaler {
         object,
         resource: found.resource,
         changed,
+        record,
         counts,
         clock,
         chance,

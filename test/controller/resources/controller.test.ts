@@ -103,6 +103,17 @@ test("a resource that turns bad keeps the version that runs, and says both", asy
   cluster.put("half", shareOf(50));
   await says(cluster, "half", "uploaded", 4);
   assert.deepEqual(cluster.status("half")?.findings, []);
+  // Texts are cut, and what the second fault adds to a long one is not seen.
+  await until("events tell it", () => cluster.events.length >= 7);
+  assert.deepEqual(cluster.events, [
+    "half: Normal Compiled",
+    "half: Normal Running",
+    "half: Warning Invalid",
+    "half: Warning LastGoodVersion",
+    "half: Warning Invalid",
+    "half: Normal Compiled",
+    "half: Normal Running",
+  ]);
 });
 
 test("a resource that is bad from the start runs nothing and does not hold up the others", async (t) => {
@@ -141,8 +152,8 @@ test("one source owns a name: what loses says who has it, and follows when the n
   assert.equal(removed.status, 400);
 });
 
-test("the dynamic configuration of a resource is in force", async (t) => {
-  const cluster = await fakePolicies(t);
+/** A policy whose share is a constant that dynamic configuration may replace. */
+function configurable(): object {
   const variable = {
     constant_output: { value: 60 },
     config_key: "share",
@@ -152,17 +163,81 @@ test("the dynamic configuration of a resource is in force", async (t) => {
     in_ports: { accept_percentage: { signal_name: "S" } },
     parameters: { selectors: [{ control_point: "ingress", agent_group: "default" }] },
   };
-  const spec = {
-    circuit: {
-      evaluation_interval: "1s",
-      components: [{ variable }, { flow_control: { sampler } }],
-    },
-  };
+  const components = [{ variable }, { flow_control: { sampler } }];
+  return { circuit: { evaluation_interval: "1s", components } };
+}
+
+test("the dynamic configuration of a resource is in force", async (t) => {
+  const cluster = await fakePolicies(t);
+  const spec = configurable();
   cluster.put("half", spec);
   const { shares } = await running(t, cluster);
   await shares("half", 60);
   cluster.put("half", spec, { dynamicConfig: { share: { value: 25 } } });
   await shares("half", 25);
+  await until("it says so", () => {
+    return conditionsOf(cluster, "half")["DynamicConfigApplied"] === "True Applied";
+  });
+});
+
+test("a dynamic configuration that is refused, or that another source replaces, keeps a resource from being ready", async (t) => {
+  const cluster = await fakePolicies(t);
+  const { shares, json } = await running(t, cluster);
+  const saysConfig = (ready: string, applied: string) =>
+    until(`Ready is ${ready}`, () => {
+      const { Ready, DynamicConfigApplied } = conditionsOf(cluster, "half");
+      return Ready === ready && DynamicConfigApplied === applied;
+    });
+  cluster.put("half", configurable(), { dynamicConfig: { share: { value: 25 } } });
+  await shares("half", 25);
+  await saysConfig("True Running", "True Applied");
+  cluster.put("half", configurable(), { dynamicConfig: { share: "many" } });
+  await saysConfig("False DynamicConfigRefused", "False DynamicConfigRefused");
+  const [valid, ready, applied] = cluster.status("half")?.conditions ?? [];
+  assert.equal(valid?.status, "True");
+  assert.match(ready?.message ?? "", /^dynamicConfig\.share: wanted .*, got "many"/);
+  assert.equal(applied?.observedGeneration, 2);
+  // The share that was in force stays.
+  await shares("half", 25);
+
+  cluster.put("half", configurable(), { dynamicConfig: { share: { value: 30 } } });
+  await shares("half", 30);
+  await saysConfig("True Running", "True Applied");
+  const body = JSON.stringify({ policy_name: "half", dynamic_config: { share: { value: 35 } } });
+  const { status } = await json("/v1/dynamic-configs/half", { method: "POST", body });
+  assert.equal(status, 200);
+  await shares("half", 35);
+  await saysConfig("False DynamicConfigOverridden", "False DynamicConfigOverridden");
+  await until("events tell it", () => cluster.events.length >= 7);
+  assert.deepEqual(cluster.events, [
+    "half: Normal Compiled",
+    "half: Normal Running",
+    "half: Normal Applied",
+    "half: Warning DynamicConfigRefused",
+    "half: Normal Running",
+    "half: Normal Applied",
+    "half: Warning DynamicConfigOverridden",
+  ]);
+});
+
+test("a resource whose objects are not scaled says so with the reason, and is not ready", async (t) => {
+  const cluster = await fakePolicies(t);
+  const kubernetes_object_selector = {
+    namespace: "shop",
+    api_version: "apps/v1",
+    kind: "Deployment",
+    name: "api",
+  };
+  const replicas = { constant_signal: { value: 3 } };
+  const pod_scaler = { in_ports: { replicas }, kubernetes_object_selector };
+  const circuit = { evaluation_interval: "1s", components: [{ auto_scale: { pod_scaler } }] };
+  cluster.put("more", { circuit });
+  await running(t, cluster);
+  await until("it says so", () => conditionsOf(cluster, "more")["Scaling"] === "False NotScaled");
+  assert.equal(conditionsOf(cluster, "more")["Ready"], "False NotScaled");
+  const { conditions = [], warnings, warningCount } = cluster.status("more") ?? {};
+  assert.match(conditions[1]?.message ?? "", /only where auto_scale\.kubernetes\.enabled/);
+  assert.equal(warningCount, warnings?.length);
 });
 
 test("while the API server is away policies go on and the metric says it; then what changed is applied", async (t) => {

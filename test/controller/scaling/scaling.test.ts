@@ -61,6 +61,7 @@ async function setting(t: TestContext, cluster?: FakeScales, store = memoryStore
   const scaling = new Scaling({
     client: clientOf(t, own.api, { clock }),
     store,
+    record: () => undefined,
     clock,
     chance: seededChance(1),
     log,

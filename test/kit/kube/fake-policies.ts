@@ -11,6 +11,8 @@ export interface FakePolicies {
   readonly variables: Readonly<Record<string, string>>;
   /** Writes of statuses, in order. */
   readonly writes: readonly { readonly name: string; readonly status: PolicyStatus }[];
+  /** Events about policies, in order, as `name: type reason`. */
+  readonly events: readonly string[];
   /** Creates or changes a resource of the namespace `shop`. */
   put(name: string, spec: object, more?: object): void;
   remove(name: string): void;
@@ -27,17 +29,21 @@ export interface PolicyStatus {
     readonly reason: string;
     readonly message: string;
     readonly lastTransitionTime: string;
+    readonly observedGeneration: number;
   }[];
   readonly findings: readonly { readonly path: string; readonly message: string }[];
   readonly warnings: readonly string[];
+  readonly warningCount: number;
 }
 
+const EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events";
 const PATH = "/apis/fluxninja.com/v1alpha1/namespaces/shop/policies";
 
 export async function fakePolicies(t: TestContext): Promise<FakePolicies> {
   const api = await fakeApi(t);
   const resources = new Map<string, KubeObject & { readonly status?: unknown }>();
   const writes: { name: string; status: PolicyStatus }[] = [];
+  const told: string[] = [];
   let version = 1;
   const events: { type: string; object: KubeObject }[] = [];
   api.began = ({ query, send }) => {
@@ -65,6 +71,12 @@ export async function fakePolicies(t: TestContext): Promise<FakePolicies> {
     return stored;
   };
   api.before = ({ method, path, body, reply }) => {
+    if (method === "POST" && path === EVENTS) {
+      const { regarding, type, reason, ...event } = JSON.parse(body);
+      told.push(`${regarding.name}: ${type} ${reason}`);
+      reply(201, event);
+      return true;
+    }
     if (!path.startsWith(PATH)) {
       reply(404, { kind: "Status", reason: "NotFound", message: "no such path" });
       return true;
@@ -84,6 +96,7 @@ export async function fakePolicies(t: TestContext): Promise<FakePolicies> {
     api,
     variables: accessTo(t, api),
     writes,
+    events: told,
     put(name, spec, more = {}) {
       const before = resources.get(name);
       const generation = (before?.metadata.generation ?? 0) + 1;

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { seededChance } from "#base/chance.ts";
+import type { EventSubject, EventText } from "#kube/api/events.ts";
 import { type ObjectName, objectText } from "#kube/scale/object.ts";
 import { MAX_OBJECTS, Scaler } from "#kube/scale/scaler.ts";
 import { fakeClock } from "../../kit/clock.ts";
@@ -23,9 +24,11 @@ async function setting(t: TestContext) {
   const cluster = await fakeScales(t);
   const clock = fakeClock();
   const log = memoryLog();
+  const recorded: { readonly subject: EventSubject; readonly event: EventText }[] = [];
   const scaler = new Scaler({
     client: clientOf(t, cluster.api, { clock }),
     changed: () => undefined,
+    record: (subject, event) => recorded.push({ subject, event }),
     clock,
     chance: seededChance(1),
     log,
@@ -41,11 +44,11 @@ async function setting(t: TestContext) {
       return false;
     });
   const logged = (part: string) => log.lines.filter(({ message }) => message.includes(part)).length;
-  return { cluster, clock, scaler, want, later, logged };
+  return { cluster, clock, scaler, want, later, logged, recorded };
 }
 
 test("replicas are read, set when they differ, and read again when they change", async (t) => {
-  const { cluster, scaler, want } = await setting(t);
+  const { cluster, scaler, want, recorded } = await setting(t);
   cluster.put("deployments", "api", { configured: 1, actual: 1 });
   want(undefined);
   await until("they are known", () => scaler.replicasOf(TEXT) !== undefined);
@@ -61,6 +64,15 @@ test("replicas are read, set when they differ, and read again when they change",
   await until("none run", () => scaler.replicasOf(TEXT)?.actual === 0);
   assert.deepEqual(cluster.writes, ["api=5"]);
   assert.deepEqual(scaler.counts, { scaled: 1, conflict: 0, failed: 0 });
+  const [{ subject, event } = assert.fail("no event"), ...more] = recorded;
+  assert.deepEqual(more, []);
+  assert.match(subject.uid ?? "", /./);
+  assert.equal(subject.name, "api");
+  assert.deepEqual(event, {
+    type: "Normal",
+    reason: "Scaled",
+    note: "set from 1 to 5 replicas, as a policy decides",
+  });
 });
 
 test("a number that is there already is not written", async (t) => {
