@@ -101,6 +101,7 @@ const STATUS = objectOf("Written by the controller that runs policies.", {
   observedGeneration: { ...WHOLE, description: "Generation that the status is about." },
   hash: { ...TEXT, nullable: true, description: "Of the version in force." },
   conditions: {
+    description: "What holds of the policy now, each with its reason.",
     type: "array",
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["type"],
