@@ -16,14 +16,8 @@ import { boundWarnings } from "./bounds.ts";
 import { ENVOY_NAME, type EnvoyTraffic, envoyContainer, TRAFFIC } from "./envoy.ts";
 import { mergeContainer, mergePullSecrets, mergeVolumes } from "./merge.ts";
 import { agentPorts, everyContainer, isOurs, portsOf, probedPorts } from "./ports.ts";
-import {
-  AGENT_NAMES,
-  type AgentPorts,
-  agentContainer,
-  volumesOf,
-  type Wait,
-  waiting,
-} from "./sidecar.ts";
+import { askListener, type ProbeListener } from "./probes.ts";
+import { AGENT_NAMES, agentContainer, volumesOf, type Wait, waiting } from "./sidecar.ts";
 
 /** Containers of meshes, which stand before the application themselves. */
 const MESH_PROXIES: readonly string[] = ["istio-proxy", "linkerd-proxy", "consul-dataplane"];
@@ -49,7 +43,7 @@ export class Composition {
   readonly #wishes: Wishes;
   readonly #faults: string[] = [];
   readonly #warnings: string[] = [];
-  readonly #ports: AgentPorts;
+  readonly #ports: ReturnType<typeof agentPorts>;
   /** The port of the application that Envoy stands before; undefined without an Envoy. */
   readonly #applicationPort: number | undefined;
   #init: readonly Container[];
@@ -123,6 +117,7 @@ export class Composition {
       admin: settings.envoy.adminPort,
       agent: this.#ports.main,
       application,
+      probes: this.#moveProbes(application),
     };
     const resources = combined(settings.envoy.resources, this.#wishes.envoyResources);
     const agentAt = this.#init.findIndex(({ name }) => AGENT_NAMES.includes(name));
@@ -153,6 +148,29 @@ export class Composition {
           this.#warnings.push(
             `container ${container.name} loses requests when its pod ends, because this cluster cannot delay its end (Kubernetes 1.30): give it a preStop that sleeps ${seconds} s`,
           );
+  }
+
+  /** Lets kubelets ask Envoy for the application. Undefined where they ask nothing that Envoy stands before. */
+  #moveProbes(application: number): ProbeListener | undefined {
+    const own = [...this.#init, ...this.#main].find(({ name }) => name === ENVOY_NAME);
+    // An Envoy with a configuration of its own, or one that was injected before, has no listener for what is moved now.
+    const isConfigured = own !== undefined && [own["args"], own["command"]].some(Array.isArray);
+    if (this.#wishes.probes === false || isConfigured) return undefined;
+    const port = this.#ports.probes;
+    const questions: ProbeListener["questions"][number][] = [];
+    const move = (container: Container) => {
+      if (isOurs(container) || MESH_PROXIES.includes(container.name)) return container;
+      const moved = askListener(container, application, port);
+      questions.push(...moved.questions);
+      if (moved.questions.some(({ kind }) => kind === "HTTPS"))
+        this.#warnings.push(
+          `a probe of container ${container.name} speaks TLS to port ${application}, to which Envoy speaks cleartext: requests fail unless the application understands both`,
+        );
+      return moved.container;
+    };
+    this.#init = this.#init.map(move);
+    this.#main = this.#main.map(move);
+    return questions.length === 0 ? undefined : { port, questions };
   }
 
   #traffic(): EnvoyTraffic {
