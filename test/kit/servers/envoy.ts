@@ -23,6 +23,8 @@ export interface Envoy {
   readonly port: number;
   /** `http://host:port` of the listener. */
   readonly url: string;
+  /** Port of its administration. */
+  readonly admin: number;
   /** Access log so far, oldest first. */
   log(): readonly LogEntry[];
   /** Resolves with the first entry for which `fits` returns true. */
@@ -59,6 +61,7 @@ export async function startEnvoy(test: TestContext, options: EnvoyOptions): Prom
   const log = () => readLog(own.out());
   return {
     port,
+    admin: Number(admin().split(":").at(-1)),
     url: `http://127.0.0.1:${port}`,
     log,
     async logged(what, fits) {

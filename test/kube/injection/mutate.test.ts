@@ -314,7 +314,7 @@ test("a cluster without native sidecars gets plain containers that outlive the a
   assert.equal(agent["restartPolicy"], undefined);
   const seconds = (name: string) => JSON.stringify(containerOf(whole, name)["lifecycle"]);
   // The application's clients have gone after 5 s, Envoy ends after 10, the agent after 12.
-  assert.match(seconds("sluice-agent"), /node.*setTimeout.*12000/);
+  assert.match(seconds("sluice-agent"), /node.*drain_listeners.*setTimeout.*12000/);
   assert.match(seconds("sluice-envoy"), /"sleep","10"/);
   assert.ok(!warnings.some((warning) => /Kubernetes 1.29/.test(warning)));
   assert.match(warnings.join(), /container application loses requests .*Kubernetes 1.30.* 5 s/);
@@ -400,6 +400,10 @@ test("an Envoy stands before the application, which goes on until clients have g
   assert.equal(flag, "--config-yaml");
   const args = envoy["args"] as readonly string[];
   assert.equal(args[args.indexOf("--concurrency") + 1], "2", "not one worker for each core");
+  // The hooks of all containers run when the pod is told to end: clients learn it before the application ends.
+  const end = JSON.stringify(containerOf(whole, "sluice-agent")["lifecycle"]);
+  assert.match(end, /"node","-e","fetch.*127\.0\.0\.1:9901\/drain_listeners/);
+  assert.doesNotMatch(end, /setTimeout/);
   const clusters = object(object(JSON.parse(text ?? ""))["static_resources"])["clusters"];
   const ports = JSON.stringify(clusters).match(/"port_value":\d+/g);
   // The agent, and the application twice: once for calls of gRPC alone.

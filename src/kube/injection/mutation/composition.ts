@@ -13,11 +13,11 @@ import type { ClusterAbilities, InjectionSettings, ResourceBound, Resources } fr
 import type { Wishes } from "./annotations.ts";
 import { amountOf } from "./annotations.ts";
 import { boundWarnings } from "./bounds.ts";
-import { ENVOY_NAME, type EnvoyTraffic, envoyContainer, TRAFFIC } from "./envoy.ts";
+import { drainingEnvoy, ENVOY_NAME, type EnvoyTraffic, envoyContainer, TRAFFIC } from "./envoy.ts";
 import { mergeContainer, mergePullSecrets, mergeVolumes } from "./merge.ts";
 import { agentPorts, everyContainer, isOurs, portsOf, probedPorts } from "./ports.ts";
 import { askListener, type ProbeListener } from "./probes.ts";
-import { AGENT_NAMES, agentContainer, volumesOf, type Wait, waiting } from "./sidecar.ts";
+import { AGENT_NAMES, agentContainer, volumesOf, waiting } from "./sidecar.ts";
 
 /** Containers of meshes, which stand before the application themselves. */
 const MESH_PROXIES: readonly string[] = ["istio-proxy", "linkerd-proxy", "consul-dataplane"];
@@ -104,8 +104,17 @@ export class Composition {
       ipFamily: settings.ipFamily,
       agentGroup: this.#wishes.agentGroup,
       resources: combined(settings.sidecar.resources, this.#wishes.resources),
-      wait: isNative ? undefined : this.#wait(this.#envoySeconds + AGENT_OUTLIVES_SECONDS),
+      preStop: this.#endOfAgent(isNative),
     });
+  }
+
+  /** Native sidecars end after the application by themselves; their hooks run when the pod is told to end. */
+  #endOfAgent(isNative: boolean): JsonObject | undefined {
+    const seconds = isNative ? 0 : this.#envoySeconds + AGENT_OUTLIVES_SECONDS;
+    if (this.#applicationPort !== undefined)
+      return drainingEnvoy(this.#input.settings.envoy.adminPort, seconds);
+    const program = ["node", "-e", `setTimeout(() => {}, ${seconds * 1_000})`];
+    return isNative ? undefined : this.#wait(seconds, program);
   }
 
   #addEnvoy(): void {
@@ -209,13 +218,8 @@ export class Composition {
     return this.#input.settings.envoy.applicationSleepSeconds + ENVOY_OUTLIVES_SECONDS;
   }
 
-  #wait(seconds: number, program?: readonly string[]): Wait {
-    const sleep = ["node", "-e", `setTimeout(() => {}, ${seconds * 1_000})`];
-    return {
-      seconds,
-      sleepAction: this.#input.abilities.sleepAction,
-      program: program ?? sleep,
-    };
+  #wait(seconds: number, program: readonly string[]): JsonObject {
+    return waiting({ seconds, sleepAction: this.#input.abilities.sleepAction, program });
   }
 
   #findApplicationPort(): number | undefined {

@@ -6,7 +6,7 @@ import type { Container, Json, JsonObject } from "../pod.ts";
 import type { ClientBaggage, EnvoySettings, InjectionSettings } from "../settings.ts";
 import type { EscapedSlashes } from "./annotations.ts";
 import { HTTPS_PREFIX, type ProbeListener, type Question, TCP_PATH } from "./probes.ts";
-import { common, type Wait } from "./sidecar.ts";
+import { common } from "./sidecar.ts";
 
 export const ENVOY_NAME = "sluice-envoy";
 
@@ -54,7 +54,7 @@ export function envoyContainer(
   ports: EnvoyPorts,
   ipFamily: InjectionSettings["ipFamily"],
   traffic: EnvoyTraffic,
-  wait: Wait | undefined,
+  preStop: JsonObject | undefined,
 ): Container {
   return {
     name: ENVOY_NAME,
@@ -65,6 +65,9 @@ export function envoyContainer(
       // Without it Envoy starts a worker for each core of the node.
       "--concurrency",
       String(settings.concurrency),
+      // Whoever has a connection is told with the next answer to leave, because the pod ends in seconds.
+      "--drain-strategy",
+      "immediate",
     ],
     ports: [
       { name: "sluice-envoy", containerPort: ports.envoy, protocol: "TCP" },
@@ -74,8 +77,20 @@ export function envoyContainer(
     ],
     startupProbe: { tcpSocket: { port: ports.envoy }, periodSeconds: 1, failureThreshold: 60 },
     readinessProbe: { tcpSocket: { port: ports.envoy }, periodSeconds: 5 },
-    ...common(settings, settings.resources, wait),
+    ...common(settings, settings.resources, preStop),
   };
+}
+
+/**
+ * Tells Envoy that the pod ends, then waits. Envoy asks its clients to leave their connections (`connection: close`, GOAWAY), still
+ * takes new ones, and answers everything. The agent does this, because its image has a program that can send a request.
+ */
+export function drainingEnvoy(admin: number, seconds: number): JsonObject {
+  const url = `http://127.0.0.1:${admin}/drain_listeners?graceful&skip_exit`;
+  const options = `{ method: "POST", signal: AbortSignal.timeout(2_000) }`;
+  const wait = seconds === 0 ? "" : `.then(() => setTimeout(() => {}, ${seconds * 1_000}))`;
+  const script = `fetch("${url}", ${options}).catch(() => {})${wait}`;
+  return { exec: { command: ["node", "-e", script] } };
 }
 
 const NETWORK = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
