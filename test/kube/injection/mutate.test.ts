@@ -422,6 +422,25 @@ test("an application's own end is kept", () => {
   assert.deepEqual(containerOf(whole, "application")["lifecycle"], lifecycle);
 });
 
+test("an Envoy beside a proxy of Istio, which is there or will be, is a warning", () => {
+  const proxy = { name: "istio-proxy", image: "proxyv2:1" };
+  const spec = { containers: [application(), proxy] };
+  const asked = { "sluice/envoy-inject": "true" };
+  const istio = { "sidecar.istio.io/inject": "true" };
+  for (const pod of [
+    { spec, annotations: asked },
+    { annotations: { ...asked, ...istio } },
+    { annotations: asked, labels: istio },
+  ])
+    assert.match(
+      injected(podWith(pod)).warnings.join("\n"),
+      /both istio-proxy and the injected Envoy stand before the application/,
+    );
+  const no = { "sidecar.istio.io/inject": "false" };
+  const { warnings } = injected(podWith({ annotations: asked, labels: no }));
+  assert.doesNotMatch(warnings.join("\n"), /istio-proxy/);
+});
+
 test("Envoy needs a port of the application", () => {
   const spec = { containers: [application({ ports: [] })] };
   const annotations = { "sluice/envoy-inject": "true" };

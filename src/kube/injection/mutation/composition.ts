@@ -231,6 +231,11 @@ export class Composition {
       this.#warnings.push(`no Envoy was added: the pod has ${mesh.name} before its application`);
       return undefined;
     }
+    const proxy = mesh?.name ?? (asksForIstio(pod) ? "istio-proxy" : undefined);
+    if (proxy !== undefined)
+      this.#warnings.push(
+        `both ${proxy} and the injected Envoy stand before the application: without sluice/envoy-inject, the mesh's proxy can ask the agent (deploy/recipes)`,
+      );
     const port = applicationPort ?? this.#applicationPorts()[0]?.port;
     if (port !== undefined) return port;
     const missing = "sluice/application-port: wanted a port, because no container declares one";
@@ -319,6 +324,11 @@ export class Composition {
       );
     }
   }
+}
+
+/** Istio may inject its proxy after Sluice. */
+function asksForIstio({ labels, annotations }: Pod): boolean {
+  return [labels, annotations].some((place) => place["sidecar.istio.io/inject"] === "true");
 }
 
 function native(container: Container, isNative: boolean): Container {

@@ -14,6 +14,8 @@ export type SkipReason = "namespace" | "asked" | "mirror" | "windows" | "host_ne
 export type Injection =
   | {
       readonly outcome: "injected";
+      /** The pod after it. */
+      readonly whole: JsonObject;
       readonly patch: readonly Operation[];
       readonly warnings: readonly string[];
     }
@@ -77,10 +79,11 @@ function judge(input: InjectionInput): Injection {
   const composition = new Composition(input, wishes);
   const { faults, warnings } = composition;
   if (faults.length > 0) return { ...refused(faults.join("; ")), warnings };
-  const patch = patchOf(pod.whole, withStatus(composition.whole(), settings.version));
+  const whole = withStatus(composition.whole(), settings.version);
+  const patch = patchOf(pod.whole, whole);
   return patch.length === 0
     ? { outcome: "unchanged", warnings }
-    : { outcome: "injected", patch, warnings };
+    : { outcome: "injected", whole, patch, warnings };
 }
 
 /** Whether a pod has an agent of its own or an injected one. */
