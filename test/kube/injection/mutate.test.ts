@@ -422,6 +422,25 @@ test("an application's own end is kept", () => {
   assert.deepEqual(containerOf(whole, "application")["lifecycle"], lifecycle);
 });
 
+test("a pod that asks for itself hears which Secrets nobody copies to its namespace", () => {
+  const labels = { "sluice/inject": "true" };
+  const namespace = { name: "shop", labels: {}, annotations: {} };
+  const password = { name: "sluice-agent", key: "password" };
+  const sidecar = {
+    ...SETTINGS.sidecar,
+    env: [{ name: "SVC_AGENT_ETCD_PASSWORD", valueFrom: { secretKeyRef: password } }],
+    certificates: "ca",
+  };
+  const settings = { ...SETTINGS, pullSecrets: ["registry"], sidecar };
+  const warnings = (changed: object) => injected(podWith({ labels }), changed).warnings.join("\n");
+  assert.match(
+    warnings({ namespace, settings }),
+    /nobody copies Secrets to namespace shop, .*: put registry, sluice-agent, ca there/,
+  );
+  assert.equal(warnings({ namespace }), "");
+  assert.equal(warnings({ settings }), "");
+});
+
 test("an Envoy beside a proxy of Istio, which is there or will be, is a warning", () => {
   const proxy = { name: "istio-proxy", image: "proxyv2:1" };
   const spec = { containers: [application(), proxy] };
