@@ -78,6 +78,18 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     flags: CONFIG_PATH,
     load: async () => (await import("./processes/injector.ts")).injectorCommand,
   },
+  inject: {
+    usage: "--dry-run [--config-path PATH] FILE",
+    about:
+      "print what injection would make of the pods and pod templates in Kubernetes manifests, without a cluster; warnings go to standard error",
+    flags: {
+      "--dry-run": "required: nothing is sent to a cluster",
+      "--config-path PATH":
+        "configuration of an injector; without it the image of sidecars is sluice:VERSION unless SVC_INJECTOR_SIDECAR_IMAGE names another",
+      FILE: "manifests in YAML or JSON, whose namespaces are taken for labelled; - is standard input",
+    },
+    load: async () => (await import("./injection/inject.ts")).injectCommand,
+  },
   check: {
     usage: "[--control-point NAME] [--header NAME=VALUE] … | FILE | -",
     about: "ask a running agent whether a request may pass",

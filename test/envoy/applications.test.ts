@@ -2,11 +2,13 @@
 // docs/applications.md has a row for each of these tests.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { Agent, request } from "node:http";
+import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { describe, it, type TestContext, test } from "node:test";
-import type { EnvoyTraffic } from "../../src/kube/injection/mutation/envoy.ts";
+import { drainingEnvoy, type EnvoyTraffic } from "../../src/kube/injection/mutation/envoy.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { type Client, http1 } from "../kit/clients/http.ts";
 import { AT } from "../kit/servers/bootstrap.ts";
@@ -271,6 +273,32 @@ test("escaped slashes: refused, unless the pod says otherwise", async (t) => {
   assert.deepEqual(await ask({}), [400, undefined, undefined]);
   assert.deepEqual(await ask({ escapedSlashes: "redirect" }), [307, "/a/b", undefined]);
   assert.deepEqual(await ask({ escapedSlashes: "keep" }), [200, undefined, "/a%2Fb"]);
+});
+
+test("an Envoy that is told that its pod ends asks its clients to leave, and answers until they have", async (t) => {
+  const application = await startApplication(t);
+  const envoy = await before(t, "injected", application.port);
+  const agent = new Agent({ keepAlive: true });
+  t.after(() => agent.destroy());
+  const ask = async () => {
+    const [response] = await once(request(`${envoy.url}/version`, { agent }).end(), "response");
+    return [response.resume().statusCode, response.headers.connection];
+  };
+  const chat = await upgraded(t, envoy.port, "/chat");
+  assert.match(await received(chat, "\r\n\r\n"), /^HTTP\/1\.1 101 /);
+  assert.deepEqual(await ask(), [200, undefined]);
+
+  const { exec } = drainingEnvoy(envoy.admin, 0) as { exec: { command: [string, ...string[]] } };
+  const [program, ...args] = exec.command;
+  execFileSync(program, args);
+  for (let each = 0; each < 5; each += 1) assert.deepEqual(await ask(), [200, "close"]);
+  chat.write("still here");
+  assert.equal(await received(chat, "still here"), "still here");
+  const session = connectHttp2(envoy.url);
+  t.after(() => session.destroy());
+  const left = once(session, "goaway");
+  session.request({ ":path": "/version" }).resume();
+  await left;
 });
 
 async function answerTo(ask: Client, path: string, method = "GET"): Promise<[number, string]> {

@@ -13,6 +13,8 @@ export const SIDECAR_PORT = 14_280;
 /** Ports of its metrics and of its health, unless they are configured. Kubelets ask for health where only Envoy asks the rest. */
 export const SIDECAR_METRICS_PORT = 14_380;
 export const SIDECAR_HEALTH_PORT = 14_480;
+/** Where the injected Envoy answers the kubelet's probes of the application. */
+export const ENVOY_PROBES_PORT = 14_580;
 
 /** Quantities of a container's resources; "" where there is none. */
 export interface Resources {

@@ -10,6 +10,7 @@ import {
   envoyContainer,
   TRAFFIC,
 } from "../../../src/kube/injection/mutation/envoy.ts";
+import type { ProbeListener } from "../../../src/kube/injection/mutation/probes.ts";
 import { objectsIn } from "../kube/client.ts";
 
 const DEPLOY = join(import.meta.dirname, "../../../deploy");
@@ -59,6 +60,8 @@ export interface Addresses {
   readonly otherAgent?: string;
   /** What an injected Envoy does with requests, where it differs from the defaults. */
   readonly traffic?: Partial<EnvoyTraffic>;
+  /** What kubelets ask of an injected Envoy. */
+  readonly probes?: ProbeListener;
   /** Port of the service behind Envoy. */
   readonly service: number;
 }
@@ -166,8 +169,8 @@ function textOf(bootstrap: Exclude<Shipped, "injected">): string {
 }
 
 /** What the container of an injected pod gets, with its arguments. */
-function injected({ agent, service, traffic }: Addresses): Text {
-  const ports = { envoy: 0, admin: 0, agent: portOf(agent), application: service };
+function injected({ agent, service, traffic, probes }: Addresses): Text {
+  const ports = { envoy: 0, admin: 0, agent: portOf(agent), application: service, probes };
   const settings = {
     image: "envoy",
     imagePullPolicy: "",

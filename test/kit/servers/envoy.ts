@@ -23,6 +23,8 @@ export interface Envoy {
   readonly port: number;
   /** `http://host:port` of the listener. */
   readonly url: string;
+  /** Port of its administration. */
+  readonly admin: number;
   /** Access log so far, oldest first. */
   log(): readonly LogEntry[];
   /** Resolves with the first entry for which `fits` returns true. */
@@ -54,10 +56,12 @@ export async function startEnvoy(test: TestContext, options: EnvoyOptions): Prom
   const fetchAdmin = async (path: string) => (await fetch(`http://${admin()}${path}`)).text();
   await until("Envoy is ready", async () => (await fetchAdmin("/ready")).startsWith("LIVE"));
   const listeners: Listeners = JSON.parse(await fetchAdmin("/listeners?format=json"));
-  const port = listeners.listener_statuses[0]?.local_address.socket_address.port_value ?? 0;
+  const ingress = listeners.listener_statuses.find(({ name }) => name === "ingress");
+  const port = ingress?.local_address.socket_address.port_value ?? 0;
   const log = () => readLog(own.out());
   return {
     port,
+    admin: Number(admin().split(":").at(-1)),
     url: `http://127.0.0.1:${port}`,
     log,
     async logged(what, fits) {
@@ -91,6 +95,7 @@ export async function startEnvoy(test: TestContext, options: EnvoyOptions): Prom
 
 interface Listeners {
   readonly listener_statuses: readonly {
+    readonly name: string;
     readonly local_address: { readonly socket_address: { readonly port_value: number } };
   }[];
 }

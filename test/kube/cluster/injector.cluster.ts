@@ -330,6 +330,22 @@ test("the label of the reference implementation counts; a namespace that loses i
   assert.ok(!hasAgent((await create(namespace, pod("two"))).body));
 });
 
+test("a pod asks for itself by a label, where its namespace has no label of injection", async (t) => {
+  const { start, labelled } = await install(t);
+  await (await start()).serve();
+  const asks = (name: string) => {
+    const object = pod(name);
+    return { ...object, metadata: { ...object.metadata, labels: { "sluice/inject": "true" } } };
+  };
+  const plain = await labelled({ team: "shop" });
+  const { body, warnings } = await create(plain, asks("one"));
+  assert.ok(hasAgent(body));
+  assert.match(warnings.join(), /nobody copies Secrets to namespace/);
+  assert.ok(!hasAgent((await create(plain, pod("two"))).body));
+  const off = await labelled({ "sluice-injection": "disabled" });
+  assert.ok(!hasAgent((await create(off, asks("one"))).body));
+});
+
 test("an agent group of the namespace is in force at once", async (t) => {
   const { start, labelled } = await install(t);
   await (await start()).serve();

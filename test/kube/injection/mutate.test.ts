@@ -314,7 +314,7 @@ test("a cluster without native sidecars gets plain containers that outlive the a
   assert.equal(agent["restartPolicy"], undefined);
   const seconds = (name: string) => JSON.stringify(containerOf(whole, name)["lifecycle"]);
   // The application's clients have gone after 5 s, Envoy ends after 10, the agent after 12.
-  assert.match(seconds("sluice-agent"), /node.*setTimeout.*12000/);
+  assert.match(seconds("sluice-agent"), /node.*drain_listeners.*setTimeout.*12000/);
   assert.match(seconds("sluice-envoy"), /"sleep","10"/);
   assert.ok(!warnings.some((warning) => /Kubernetes 1.29/.test(warning)));
   assert.match(warnings.join(), /container application loses requests .*Kubernetes 1.30.* 5 s/);
@@ -400,6 +400,10 @@ test("an Envoy stands before the application, which goes on until clients have g
   assert.equal(flag, "--config-yaml");
   const args = envoy["args"] as readonly string[];
   assert.equal(args[args.indexOf("--concurrency") + 1], "2", "not one worker for each core");
+  // The hooks of all containers run when the pod is told to end: clients learn it before the application ends.
+  const end = JSON.stringify(containerOf(whole, "sluice-agent")["lifecycle"]);
+  assert.match(end, /"node","-e","fetch.*127\.0\.0\.1:9901\/drain_listeners/);
+  assert.doesNotMatch(end, /setTimeout/);
   const clusters = object(object(JSON.parse(text ?? ""))["static_resources"])["clusters"];
   const ports = JSON.stringify(clusters).match(/"port_value":\d+/g);
   // The agent, and the application twice: once for calls of gRPC alone.
@@ -416,6 +420,44 @@ test("an application's own end is kept", () => {
   const spec = { containers: [application({ lifecycle })] };
   const { whole } = injected(podWith({ spec, annotations: { "sluice/envoy-inject": "true" } }));
   assert.deepEqual(containerOf(whole, "application")["lifecycle"], lifecycle);
+});
+
+test("a pod that asks for itself hears which Secrets nobody copies to its namespace", () => {
+  const labels = { "sluice/inject": "true" };
+  const namespace = { name: "shop", labels: {}, annotations: {} };
+  const password = { name: "sluice-agent", key: "password" };
+  const sidecar = {
+    ...SETTINGS.sidecar,
+    env: [{ name: "SVC_AGENT_ETCD_PASSWORD", valueFrom: { secretKeyRef: password } }],
+    certificates: "ca",
+  };
+  const settings = { ...SETTINGS, pullSecrets: ["registry"], sidecar };
+  const warnings = (changed: object) => injected(podWith({ labels }), changed).warnings.join("\n");
+  assert.match(
+    warnings({ namespace, settings }),
+    /nobody copies Secrets to namespace shop, .*: put registry, sluice-agent, ca there/,
+  );
+  assert.equal(warnings({ namespace }), "");
+  assert.equal(warnings({ settings }), "");
+});
+
+test("an Envoy beside a proxy of Istio, which is there or will be, is a warning", () => {
+  const proxy = { name: "istio-proxy", image: "proxyv2:1" };
+  const spec = { containers: [application(), proxy] };
+  const asked = { "sluice/envoy-inject": "true" };
+  const istio = { "sidecar.istio.io/inject": "true" };
+  for (const pod of [
+    { spec, annotations: asked },
+    { annotations: { ...asked, ...istio } },
+    { annotations: asked, labels: istio },
+  ])
+    assert.match(
+      injected(podWith(pod)).warnings.join("\n"),
+      /both istio-proxy and the injected Envoy stand before the application/,
+    );
+  const no = { "sidecar.istio.io/inject": "false" };
+  const { warnings } = injected(podWith({ annotations: asked, labels: no }));
+  assert.doesNotMatch(warnings.join("\n"), /istio-proxy/);
 });
 
 test("Envoy needs a port of the application", () => {

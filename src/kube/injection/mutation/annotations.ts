@@ -22,6 +22,7 @@ const ANNOTATIONS = {
   escapedSlashes: "sluice/envoy-escaped-slashes",
   idleSeconds: "sluice/envoy-idle-timeout",
   bodyBytes: "sluice/envoy-body-bytes",
+  probes: "sluice/envoy-probes",
   applicationPort: "sluice/application-port",
   cpuRequest: "sluice/resources-cpu-request",
   cpuLimit: "sluice/resources-cpu-limit",
@@ -55,6 +56,8 @@ export interface Wishes {
   readonly escapedSlashes: EscapedSlashes | undefined;
   readonly idleSeconds: number | undefined;
   readonly bodyBytes: number | undefined;
+  /** Whether Envoy passes on the kubelet's probes of the application. */
+  readonly probes: boolean | undefined;
   readonly applicationPort: number | undefined;
   /** Of the agent. */
   readonly resources: Partial<Resources>;
@@ -100,6 +103,7 @@ export function readWishes({ annotations, labels }: Pod, namespace: Namespace | 
     escapedSlashes: take(ANNOTATIONS.escapedSlashes, ESCAPED_SLASHES),
     idleSeconds: take(ANNOTATIONS.idleSeconds, IDLE_SECONDS),
     bodyBytes: take(ANNOTATIONS.bodyBytes, BODY_BYTES),
+    probes: take(ANNOTATIONS.probes, BOOL),
     applicationPort: take(ANNOTATIONS.applicationPort, PORT),
   };
   const warnings = [...unknownNames(annotations), ...uselessLabels(labels)];

@@ -13,17 +13,11 @@ import type { ClusterAbilities, InjectionSettings, ResourceBound, Resources } fr
 import type { Wishes } from "./annotations.ts";
 import { amountOf } from "./annotations.ts";
 import { boundWarnings } from "./bounds.ts";
-import { ENVOY_NAME, type EnvoyTraffic, envoyContainer, TRAFFIC } from "./envoy.ts";
+import { drainingEnvoy, ENVOY_NAME, type EnvoyTraffic, envoyContainer, TRAFFIC } from "./envoy.ts";
 import { mergeContainer, mergePullSecrets, mergeVolumes } from "./merge.ts";
 import { agentPorts, everyContainer, isOurs, portsOf, probedPorts } from "./ports.ts";
-import {
-  AGENT_NAMES,
-  type AgentPorts,
-  agentContainer,
-  volumesOf,
-  type Wait,
-  waiting,
-} from "./sidecar.ts";
+import { askListener, type ProbeListener } from "./probes.ts";
+import { AGENT_NAMES, agentContainer, volumesOf, waiting } from "./sidecar.ts";
 
 /** Containers of meshes, which stand before the application themselves. */
 const MESH_PROXIES: readonly string[] = ["istio-proxy", "linkerd-proxy", "consul-dataplane"];
@@ -49,7 +43,7 @@ export class Composition {
   readonly #wishes: Wishes;
   readonly #faults: string[] = [];
   readonly #warnings: string[] = [];
-  readonly #ports: AgentPorts;
+  readonly #ports: ReturnType<typeof agentPorts>;
   /** The port of the application that Envoy stands before; undefined without an Envoy. */
   readonly #applicationPort: number | undefined;
   #init: readonly Container[];
@@ -110,8 +104,17 @@ export class Composition {
       ipFamily: settings.ipFamily,
       agentGroup: this.#wishes.agentGroup,
       resources: combined(settings.sidecar.resources, this.#wishes.resources),
-      wait: isNative ? undefined : this.#wait(this.#envoySeconds + AGENT_OUTLIVES_SECONDS),
+      preStop: this.#endOfAgent(isNative),
     });
+  }
+
+  /** Native sidecars end after the application by themselves; their hooks run when the pod is told to end. */
+  #endOfAgent(isNative: boolean): JsonObject | undefined {
+    const seconds = isNative ? 0 : this.#envoySeconds + AGENT_OUTLIVES_SECONDS;
+    if (this.#applicationPort !== undefined)
+      return drainingEnvoy(this.#input.settings.envoy.adminPort, seconds);
+    const program = ["node", "-e", `setTimeout(() => {}, ${seconds * 1_000})`];
+    return isNative ? undefined : this.#wait(seconds, program);
   }
 
   #addEnvoy(): void {
@@ -123,6 +126,7 @@ export class Composition {
       admin: settings.envoy.adminPort,
       agent: this.#ports.main,
       application,
+      probes: this.#moveProbes(application),
     };
     const resources = combined(settings.envoy.resources, this.#wishes.envoyResources);
     const agentAt = this.#init.findIndex(({ name }) => AGENT_NAMES.includes(name));
@@ -153,6 +157,29 @@ export class Composition {
           this.#warnings.push(
             `container ${container.name} loses requests when its pod ends, because this cluster cannot delay its end (Kubernetes 1.30): give it a preStop that sleeps ${seconds} s`,
           );
+  }
+
+  /** Lets kubelets ask Envoy for the application. Undefined where they ask nothing that Envoy stands before. */
+  #moveProbes(application: number): ProbeListener | undefined {
+    const own = [...this.#init, ...this.#main].find(({ name }) => name === ENVOY_NAME);
+    // An Envoy with a configuration of its own, or one that was injected before, has no listener for what is moved now.
+    const isConfigured = own !== undefined && [own["args"], own["command"]].some(Array.isArray);
+    if (this.#wishes.probes === false || isConfigured) return undefined;
+    const port = this.#ports.probes;
+    const questions: ProbeListener["questions"][number][] = [];
+    const move = (container: Container) => {
+      if (isOurs(container) || MESH_PROXIES.includes(container.name)) return container;
+      const moved = askListener(container, application, port);
+      questions.push(...moved.questions);
+      if (moved.questions.some(({ kind }) => kind === "HTTPS"))
+        this.#warnings.push(
+          `a probe of container ${container.name} speaks TLS to port ${application}, to which Envoy speaks cleartext: requests fail unless the application understands both`,
+        );
+      return moved.container;
+    };
+    this.#init = this.#init.map(move);
+    this.#main = this.#main.map(move);
+    return questions.length === 0 ? undefined : { port, questions };
   }
 
   #traffic(): EnvoyTraffic {
@@ -191,13 +218,8 @@ export class Composition {
     return this.#input.settings.envoy.applicationSleepSeconds + ENVOY_OUTLIVES_SECONDS;
   }
 
-  #wait(seconds: number, program?: readonly string[]): Wait {
-    const sleep = ["node", "-e", `setTimeout(() => {}, ${seconds * 1_000})`];
-    return {
-      seconds,
-      sleepAction: this.#input.abilities.sleepAction,
-      program: program ?? sleep,
-    };
+  #wait(seconds: number, program: readonly string[]): JsonObject {
+    return waiting({ seconds, sleepAction: this.#input.abilities.sleepAction, program });
   }
 
   #findApplicationPort(): number | undefined {
@@ -209,6 +231,11 @@ export class Composition {
       this.#warnings.push(`no Envoy was added: the pod has ${mesh.name} before its application`);
       return undefined;
     }
+    const proxy = mesh?.name ?? (asksForIstio(pod) ? "istio-proxy" : undefined);
+    if (proxy !== undefined)
+      this.#warnings.push(
+        `both ${proxy} and the injected Envoy stand before the application: without sluice/envoy-inject, the mesh's proxy can ask the agent (deploy/recipes)`,
+      );
     const port = applicationPort ?? this.#applicationPorts()[0]?.port;
     if (port !== undefined) return port;
     const missing = "sluice/application-port: wanted a port, because no container declares one";
@@ -297,6 +324,11 @@ export class Composition {
       );
     }
   }
+}
+
+/** Istio may inject its proxy after Sluice. */
+function asksForIstio({ labels, annotations }: Pod): boolean {
+  return [labels, annotations].some((place) => place["sidecar.istio.io/inject"] === "true");
 }
 
 function native(container: Container, isNative: boolean): Container {

@@ -5,7 +5,8 @@
 import type { Container, Json, JsonObject } from "../pod.ts";
 import type { ClientBaggage, EnvoySettings, InjectionSettings } from "../settings.ts";
 import type { EscapedSlashes } from "./annotations.ts";
-import { common, type Wait } from "./sidecar.ts";
+import { HTTPS_PREFIX, type ProbeListener, type Question, TCP_PATH } from "./probes.ts";
+import { common } from "./sidecar.ts";
 
 export const ENVOY_NAME = "sluice-envoy";
 
@@ -15,6 +16,8 @@ export interface EnvoyPorts {
   readonly admin: number;
   readonly agent: number;
   readonly application: number;
+  /** Undefined where kubelets ask nothing that Envoy stands before. */
+  readonly probes?: ProbeListener | undefined;
 }
 
 /** How the author of a pod wants requests to be treated. */
@@ -51,7 +54,7 @@ export function envoyContainer(
   ports: EnvoyPorts,
   ipFamily: InjectionSettings["ipFamily"],
   traffic: EnvoyTraffic,
-  wait: Wait | undefined,
+  preStop: JsonObject | undefined,
 ): Container {
   return {
     name: ENVOY_NAME,
@@ -62,12 +65,32 @@ export function envoyContainer(
       // Without it Envoy starts a worker for each core of the node.
       "--concurrency",
       String(settings.concurrency),
+      // Whoever has a connection is told with the next answer to leave, because the pod ends in seconds.
+      "--drain-strategy",
+      "immediate",
     ],
-    ports: [{ name: "sluice-envoy", containerPort: ports.envoy, protocol: "TCP" }],
+    ports: [
+      { name: "sluice-envoy", containerPort: ports.envoy, protocol: "TCP" },
+      ...(ports.probes === undefined
+        ? []
+        : [{ name: "sluice-probes", containerPort: ports.probes.port, protocol: "TCP" }]),
+    ],
     startupProbe: { tcpSocket: { port: ports.envoy }, periodSeconds: 1, failureThreshold: 60 },
     readinessProbe: { tcpSocket: { port: ports.envoy }, periodSeconds: 5 },
-    ...common(settings, settings.resources, wait),
+    ...common(settings, settings.resources, preStop),
   };
+}
+
+/**
+ * Tells Envoy that the pod ends, then waits. Envoy asks its clients to leave their connections (`connection: close`, GOAWAY), still
+ * takes new ones, and answers everything. The agent does this, because its image has a program that can send a request.
+ */
+export function drainingEnvoy(admin: number, seconds: number): JsonObject {
+  const url = `http://127.0.0.1:${admin}/drain_listeners?graceful&skip_exit`;
+  const options = `{ method: "POST", signal: AbortSignal.timeout(2_000) }`;
+  const wait = seconds === 0 ? "" : `.then(() => setTimeout(() => {}, ${seconds * 1_000}))`;
+  const script = `fetch("${url}", ${options}).catch(() => {})${wait}`;
+  return { exec: { command: ["node", "-e", script] } };
 }
 
 const NETWORK = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
@@ -78,28 +101,30 @@ const DURATION = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:ext_authz_durat
 
 /** Envoy listens on every address of the pod; in a cluster of IPv6 those of IPv4 are among them. */
 export function envoyBootstrap(
-  { envoy, admin, agent, application }: EnvoyPorts,
+  { envoy, admin, agent, application, probes }: EnvoyPorts,
   ipFamily: InjectionSettings["ipFamily"],
   traffic: EnvoyTraffic,
 ): JsonObject {
+  const listener = (name: string, port: number, manager: JsonObject): JsonObject => ({
+    name,
+    address: ipFamily === "IPv6" ? atEvery(port) : at("0.0.0.0", port),
+    filter_chains: [
+      {
+        filters: [
+          {
+            name: "envoy.filters.network.http_connection_manager",
+            typed_config: typed(NETWORK, manager),
+          },
+        ],
+      },
+    ],
+  });
   return {
     admin: { address: at("127.0.0.1", admin) },
     static_resources: {
       listeners: [
-        {
-          name: "ingress",
-          address: ipFamily === "IPv6" ? atEvery(envoy) : at("0.0.0.0", envoy),
-          filter_chains: [
-            {
-              filters: [
-                {
-                  name: "envoy.filters.network.http_connection_manager",
-                  typed_config: typed(NETWORK, connections(traffic)),
-                },
-              ],
-            },
-          ],
-        },
+        listener("ingress", envoy, connections(traffic)),
+        ...(probes === undefined ? [] : [listener("probes", probes.port, answers(probes))]),
       ],
       clusters: [
         {
@@ -129,6 +154,7 @@ export function envoyBootstrap(
         service("service-grpc", application, {
           explicit_http_config: { http2_protocol_options: {} },
         }),
+        ...(probes === undefined ? [] : probeClusters(probes, application)),
       ],
     },
   };
@@ -287,6 +313,104 @@ const connections = ({
     ],
   },
 });
+
+/** How the listener for kubelets answers. */
+function answers({ questions }: ProbeListener): JsonObject {
+  const kinds = new Set(questions.map(({ kind }) => kind));
+  const routes = new Map(
+    questions.filter((each) => each.kind !== "TCP").map((each) => [JSON.stringify(each), each]),
+  );
+  return {
+    stat_prefix: "probes",
+    codec_type: "AUTO",
+    request_headers_timeout: "10s",
+    http_filters: [
+      ...(kinds.has("TCP")
+        ? [
+            {
+              name: "envoy.filters.http.health_check",
+              typed_config: typed("envoy.extensions.filters.http.health_check.v3.HealthCheck", {
+                pass_through_mode: false,
+                headers: [is(":path", TCP_PATH)],
+                cluster_min_healthy_percentages: { "service-tcp": { value: 100 } },
+              }),
+            },
+          ]
+        : []),
+      {
+        name: "envoy.filters.http.router",
+        typed_config: typed("envoy.extensions.filters.http.router.v3.Router", {}),
+      },
+    ],
+    route_config: {
+      virtual_hosts: [{ name: "probes", domains: ["*"], routes: [...routes.values()].map(answer) }],
+    },
+  };
+}
+
+function answer(question: Exclude<Question, { kind: "TCP" }>): JsonObject {
+  // A pooled connection that the application has ended is no failure of the application.
+  const route = {
+    timeout: "0s",
+    retry_policy: { retry_on: "reset,refused-stream", num_retries: 1 },
+  };
+  if (question.kind === "GRPC") {
+    const headers = [is(":path", "/grpc.health.v1.Health/Check"), is(":method", "POST")];
+    return {
+      match: { prefix: "/", grpc: {}, headers },
+      route: { cluster: "service-grpc", ...route },
+    };
+  }
+  const { kind, path } = question;
+  const isTls = kind === "HTTPS";
+  const headers = [is(":path", isTls ? `${HTTPS_PREFIX}${path}` : path), is(":method", "GET")];
+  return {
+    match: { prefix: isTls ? `${HTTPS_PREFIX}/` : "/", headers },
+    route: isTls
+      ? { cluster: "service-tls", prefix_rewrite: "/", ...route }
+      : { cluster: "service", ...route },
+    // A kubelet would follow it to a path that this listener does not know. Without it, a redirect is a success.
+    response_headers_to_remove: ["location"],
+  };
+}
+
+function probeClusters({ questions }: ProbeListener, application: number): readonly JsonObject[] {
+  const periods = questions.flatMap((each) => (each.kind === "TCP" ? [each.seconds] : []));
+  const period = `${Math.min(...periods)}s`;
+  const tls = {
+    // As kubelets do, without looking at the certificate.
+    ...service("service-tls", application, { explicit_http_config: { http_protocol_options: {} } }),
+    transport_socket: {
+      name: "envoy.transport_sockets.tls",
+      typed_config: typed("envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext", {}),
+    },
+  };
+  const tcp = {
+    name: "service-tcp",
+    type: "STATIC",
+    health_checks: [
+      {
+        timeout: "1s",
+        interval: period,
+        // Those of a cluster that has no requests. The application is looked for more often until it is there.
+        no_traffic_interval: "1s",
+        no_traffic_healthy_interval: period,
+        unhealthy_threshold: 1,
+        healthy_threshold: 1,
+        tcp_health_check: {},
+      },
+    ],
+    load_assignment: assignment("service-tcp", application),
+  };
+  return [
+    ...(questions.some(({ kind }) => kind === "HTTPS") ? [tls] : []),
+    ...(periods.length === 0 ? [] : [tcp]),
+  ];
+}
+
+function is(name: string, exact: string): JsonObject {
+  return { name, string_match: { exact } };
+}
 
 function typed(type: string, fields: JsonObject): JsonObject {
   return { "@type": `type.googleapis.com/${type}`, ...fields };

@@ -1,9 +1,9 @@
 // The mutation that injection makes in a pod: a pure function of the pod, the metadata of its namespace and the
 // settings. Applied to a pod that was injected already, it changes nothing.
 
-import { isObject, type JsonObject, type Pod } from "../pod.ts";
+import { isObject, type JsonObject, type Pod, text } from "../pod.ts";
 import type { ClusterAbilities, InjectionSettings, Namespace, ResourceBound } from "../settings.ts";
-import { INJECTED, readWishes, type Wishes } from "./annotations.ts";
+import { INJECTED, isEnabled, NAMESPACE_LABEL, readWishes, type Wishes } from "./annotations.ts";
 import { Composition } from "./composition.ts";
 import { type Operation, patchOf } from "./patch.ts";
 import { AGENT_NAMES } from "./sidecar.ts";
@@ -14,6 +14,8 @@ export type SkipReason = "namespace" | "asked" | "mirror" | "windows" | "host_ne
 export type Injection =
   | {
       readonly outcome: "injected";
+      /** The pod after it. */
+      readonly whole: JsonObject;
       readonly patch: readonly Operation[];
       readonly warnings: readonly string[];
     }
@@ -60,7 +62,17 @@ export function inject(input: InjectionInput): Injection {
           `namespace ${name} could not be read: its annotations, such as sluice/agent-group, are not applied`,
         ]
       : [];
-  const warnings = [...unread, ...found.warnings].slice(0, MAX_WARNINGS).map(shortened);
+  const secrets =
+    isUnread || !hasAgent || isEnabled(input.namespace.labels) ? [] : secretsOf(input);
+  const uncopied =
+    secrets.length === 0
+      ? []
+      : [
+          `nobody copies Secrets to namespace ${name}, which has no label ${NAMESPACE_LABEL}=enabled: put ${secrets.join(", ")} there, or sidecars do not start`,
+        ];
+  const warnings = [...unread, ...uncopied, ...found.warnings]
+    .slice(0, MAX_WARNINGS)
+    .map(shortened);
   return { ...found, warnings };
 }
 
@@ -77,10 +89,22 @@ function judge(input: InjectionInput): Injection {
   const composition = new Composition(input, wishes);
   const { faults, warnings } = composition;
   if (faults.length > 0) return { ...refused(faults.join("; ")), warnings };
-  const patch = patchOf(pod.whole, withStatus(composition.whole(), settings.version));
+  const whole = withStatus(composition.whole(), settings.version);
+  const patch = patchOf(pod.whole, whole);
   return patch.length === 0
     ? { outcome: "unchanged", warnings }
-    : { outcome: "injected", patch, warnings };
+    : { outcome: "injected", whole, patch, warnings };
+}
+
+/** Names of the Secrets that sidecars use. */
+function secretsOf({ settings }: InjectionInput): readonly string[] {
+  const { pullSecrets, sidecar } = settings;
+  const referred = sidecar.env.flatMap(({ valueFrom }) => {
+    const key = isObject(valueFrom) ? valueFrom["secretKeyRef"] : undefined;
+    return isObject(key) ? [text(key["name"])] : [];
+  });
+  const all = [...pullSecrets, ...referred, sidecar.certificates];
+  return [...new Set(all)].filter((name) => name !== "");
 }
 
 /** Whether a pod has an agent of its own or an injected one. */

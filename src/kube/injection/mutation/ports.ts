@@ -1,7 +1,12 @@
 // The ports that a pod uses, as far as its specification says, and those of the agent in it.
 
 import { type Container, isObject, listAt, type Pod } from "../pod.ts";
-import { type InjectionSettings, SIDECAR_HEALTH_PORT, SIDECAR_METRICS_PORT } from "../settings.ts";
+import {
+  ENVOY_PROBES_PORT,
+  type InjectionSettings,
+  SIDECAR_HEALTH_PORT,
+  SIDECAR_METRICS_PORT,
+} from "../settings.ts";
 import { ENVOY_NAME } from "./envoy.ts";
 import { AGENT_NAMES, type AgentPorts, TELEMETRY_PORTS } from "./sidecar.ts";
 
@@ -56,13 +61,13 @@ function numbersIn({ initContainers, containers }: Pod): ReadonlySet<number> {
 /**
  * Where only the injected Envoy asks the agent, it listens on loopback, and its default port gives way to whatever the pod may
  * use it for. Kubelets, which do not come over loopback, then ask another port. `main` is the port that the pod's author
- * chose, `application` that behind the injected Envoy.
+ * chose, `application` that behind the injected Envoy, `probes` that where Envoy answers kubelets.
  */
 export function agentPorts(
   pod: Pod,
   { sidecar, envoy }: InjectionSettings,
   { main, application }: Readonly<Record<"main" | "application", number | undefined>>,
-): AgentPorts {
+): AgentPorts & { readonly probes: number } {
   const taken = new Set(numbersIn(pod));
   const take = (wanted: number) => {
     taken.add(wanted);
@@ -82,5 +87,6 @@ export function agentPorts(
     main: take(main ?? (isPrivate ? free(sidecar.port) : sidecar.port)),
     metrics: isConfigured(TELEMETRY_PORTS.metrics) ? undefined : free(SIDECAR_METRICS_PORT),
     health: hasHealth ? free(SIDECAR_HEALTH_PORT) : undefined,
+    probes: free(ENVOY_PROBES_PORT),
   };
 }

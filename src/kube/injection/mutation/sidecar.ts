@@ -57,8 +57,8 @@ export interface AgentOptions {
   readonly ipFamily: InjectionSettings["ipFamily"];
   readonly agentGroup: string | undefined;
   readonly resources: Quantities;
-  /** Undefined where the agent is a native sidecar, which ends after the application. */
-  readonly wait: Wait | undefined;
+  /** What it does when the pod is told to end, before it ends itself; undefined: nothing. */
+  readonly preStop: JsonObject | undefined;
 }
 
 export function agentContainer({
@@ -67,7 +67,7 @@ export function agentContainer({
   ipFamily,
   agentGroup,
   resources,
-  wait,
+  preStop,
 }: AgentOptions): Container {
   const { probes, certificates, otherPorts } = settings;
   const port = ports.health ?? ports.main;
@@ -105,7 +105,7 @@ export function agentContainer({
       timeoutSeconds: 5,
       failureThreshold: 6,
     },
-    ...common(settings, resources, wait),
+    ...common(settings, resources, preStop),
     volumeMounts: [
       NO_TOKEN,
       ...(certificates === ""
@@ -119,7 +119,7 @@ export function agentContainer({
 export function common(
   { image, imagePullPolicy, runAsUser }: ContainerSettings,
   resources: Quantities,
-  wait: Wait | undefined,
+  preStop: JsonObject | undefined,
 ): JsonObject & { readonly image: string } {
   return {
     image,
@@ -135,7 +135,7 @@ export function common(
       capabilities: { drop: ["ALL"] },
       seccompProfile: { type: "RuntimeDefault" },
     },
-    ...(wait === undefined ? {} : { lifecycle: { preStop: waiting(wait) } }),
+    ...(preStop === undefined ? {} : { lifecycle: { preStop } }),
     volumeMounts: [NO_TOKEN],
   };
 }

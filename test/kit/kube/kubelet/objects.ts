@@ -92,6 +92,7 @@ export interface Handler {
   };
   readonly tcpSocket?: { readonly port: number | string; readonly host?: string };
   readonly sleep?: { readonly seconds: number };
+  readonly grpc?: { readonly port: number; readonly service?: string };
 }
 
 export interface Probe extends Handler {

@@ -1,5 +1,6 @@
-// Users who send requests to a shop over a connection each, and count the answers.
+// Users who send requests to a shop, over a connection each or over few that they keep, and count the answers.
 
+import type { Agent } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Front, send } from "./shop.ts";
 
@@ -25,6 +26,7 @@ const PAUSE_MS = 40;
 
 export class Load {
   readonly #front: Front;
+  readonly #agent: Agent | undefined;
   readonly #admitted = new Map<string, string[]>();
   readonly #lost: string[] = [];
   readonly #stopping = new AbortController();
@@ -33,8 +35,10 @@ export class Load {
   #late = 0;
   #working: Promise<unknown> | undefined;
 
-  constructor(front: Front) {
+  /** Without an agent, each request has a connection of its own. */
+  constructor(front: Front, agent?: Agent) {
     this.#front = front;
+    this.#agent = agent;
   }
 
   /** Sends one request of a user. On a machine that is busy with other things a check may be late: the user then tries again. */
@@ -42,7 +46,7 @@ export class Load {
     const began = new Date().toISOString();
     try {
       for (let tries = 1; ; tries++) {
-        const { status, body, ms } = await send(this.#front, user);
+        const { status, body, ms } = await send(this.#front, user, this.#agent);
         const isLate = status === 503 && body === "" && ms >= CHECK_MS;
         if (isLate && tries < MAX_TRIES) this.#late++;
         else {

@@ -129,16 +129,24 @@ export interface Front {
 
 /**
  * Makes a labelled namespace with a Deployment of the application and a Service that points at Envoy; waits until the Service
- * leads to each of its pods, which is a moment after they are ready.
+ * leads to each of its pods, which is a moment after they are ready. The application listens on this address.
  */
-export async function openShop(test: Ending, client: KubeClient, replicas: number): Promise<Shop> {
+export async function openShop(
+  test: Ending,
+  client: KubeClient,
+  replicas: number,
+  address = "0.0.0.0",
+): Promise<Shop> {
   const namespace = await namespaceOf(test, client, { "sluice-injection": "enabled" });
   const labels = { app: "shop" };
   const name = "shop";
   const container = {
     name: "application",
     image: "registry.example.com/shop:1",
-    env: [{ name: "POD", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } }],
+    env: [
+      { name: "POD", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
+      { name: "ADDRESS", value: address },
+    ],
     ports: [{ containerPort: 9_000 }],
     readinessProbe: { httpGet: { port: 9_000 }, periodSeconds: 2 },
   };
@@ -215,9 +223,12 @@ export interface Answer {
   readonly ms: number;
 }
 
-/** Sends one request of a user over a connection of its own. */
-export function send({ host, port }: Front, user: string): Promise<Answer> {
-  const agent = new Agent({ keepAlive: false });
+/** Sends one request of a user, over a connection of its own unless an agent has others. */
+export function send(
+  { host, port }: Front,
+  user: string,
+  agent = new Agent({ keepAlive: false }),
+): Promise<Answer> {
   const started = performance.now();
   return new Promise((resolve, reject) => {
     const sent = request({ host, port, path: "/", headers: { "x-user": user }, agent });

@@ -105,7 +105,7 @@ export class Container {
     const left = () => deadline - performance.now();
     const { preStop } = this.spec.lifecycle ?? {};
     if (preStop !== undefined && this.#process !== undefined && left() > 0)
-      await callHandler(preStop, this.#target, left());
+      await callHandler(preStop, this.#target, Math.ceil(left()));
     await within(turn, left());
     this.#ending.abort();
     await this.#kill(Math.max(left(), MIN_GRACE_MS));

@@ -4,6 +4,7 @@ import { request as http } from "node:http";
 import { request as https } from "node:https";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { Client, credentials } from "@grpc/grpc-js";
 import type { ContainerSpec, Handler, Probe } from "../objects.ts";
 import type { Ran } from "./process.ts";
 
@@ -22,7 +23,7 @@ export async function callHandler(
   target: ProbeTarget,
   timeoutMs: number,
 ): Promise<string | undefined> {
-  const { exec, httpGet, tcpSocket, sleep: pause } = handler;
+  const { exec, httpGet, tcpSocket, grpc, sleep: pause } = handler;
   try {
     if (exec !== undefined) {
       const { code, out, err } = await target.run(exec.command, timeoutMs);
@@ -37,6 +38,7 @@ export async function callHandler(
       const host = tcpSocket.host ?? target.address;
       return await reach(host, portOf(target.container, tcpSocket.port), timeoutMs);
     }
+    if (grpc !== undefined) return await checkHealth(grpc, target, timeoutMs);
   } catch (error) {
     return String(error);
   }
@@ -106,6 +108,33 @@ function get(
     });
     sent.on("error", reject);
     sent.end();
+  });
+}
+
+/** A call of grpc.health.v1.Health/Check: the name of the service is field 1, and the status is field 1 of the answer, 1 for SERVING. */
+function checkHealth(
+  { port, service = "" }: NonNullable<Handler["grpc"]>,
+  { address }: ProbeTarget,
+  timeoutMs: number,
+): Promise<string | undefined> {
+  const client = new Client(`${address}:${port}`, credentials.createInsecure(), {
+    "grpc.use_local_subchannel_pool": 1,
+  });
+  const name = Buffer.from(service);
+  const request = name.length === 0 ? name : Buffer.from([0x0a, name.length, ...name]);
+  return new Promise((resolve) => {
+    client.makeUnaryRequest(
+      "/grpc.health.v1.Health/Check",
+      (bytes: Buffer) => bytes,
+      (bytes) => bytes,
+      request,
+      { deadline: Date.now() + timeoutMs },
+      (error, answer) => {
+        client.close();
+        const serves = answer?.equals(Buffer.from([0x08, 1])) === true;
+        resolve(serves ? undefined : `${service}: ${error?.message ?? answer?.toString("hex")}`);
+      },
+    );
   });
 }
 
