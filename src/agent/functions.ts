@@ -71,7 +71,8 @@ function connectionTo(
     env,
     clock,
     log,
-    key: "agent_functions.client.grpc.tls",
+    key: "agent_functions.endpoints",
+    tlsKey: "agent_functions.client.grpc.tls",
     channel: CHANNEL,
   });
   const status = health.root.at("system", "controllers").at("endpoint", address);

@@ -18,7 +18,14 @@ export function publishMetrics(
   if (prometheus.address === "") return;
   const own = log.child("remote-write");
   const settings = prometheus.http_client;
-  const http = new HttpClient({ settings, proxy: client.proxy, env, clock, log: own });
+  const http = new HttpClient({
+    settings,
+    key: "prometheus.http_client",
+    proxy: client.proxy,
+    env,
+    clock,
+    log: own,
+  });
   const status = health.root.at("system", "telemetry").at("component", "remote-write");
   const everything = otel.enable_high_cardinality_platform_metrics;
   const writer = new RemoteWrite({

@@ -4,6 +4,7 @@
 import type { DescMessage } from "@bufbuild/protobuf";
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
 import type { Call, HttpHandler, Route } from "#base/handler.ts";
 import type { GrpcClient } from "#client/grpc.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
@@ -35,14 +36,22 @@ export type Forward = (method: string, message: Uint8Array, call: Call) => Promi
 /** Forwards over a gRPC client, within the caller's deadline, and cancels the call when the caller disconnects. */
 export function forwardTo(client: GrpcClient, clock: Clock): Forward {
   return (method, message, call) =>
-    client.call(method, message, {
-      timeoutMs: call.deadline - clock.now(),
-      signal: call.signal(),
-      onHeader: (name, value) => {
-        if (PASSED_ON.has(name)) call.reply(name, value);
-      },
-    });
+    client
+      .call(method, message, {
+        timeoutMs: call.deadline - clock.now(),
+        signal: call.signal(),
+        onHeader: (name, value) => {
+          if (PASSED_ON.has(name)) call.reply(name, value);
+        },
+      })
+      .catch((thrown: unknown) => {
+        const fault = Fault.from(thrown);
+        // Callers need not know how the server is reached.
+        throw fault.code === "UNAVAILABLE" ? new Fault(fault.code, AWAY, { cause: fault }) : fault;
+      });
 }
+
+const AWAY = "the gRPC server behind this route is unavailable";
 
 /** @param unread what was not read cannot be forwarded, so it is answered here. */
 export function gatewayRoutes(

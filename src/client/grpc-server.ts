@@ -27,8 +27,9 @@ interface GrpcServerOptions {
   readonly env: Environment;
   readonly clock: Clock;
   readonly log?: Pick<Log, "info" | "warn">;
-  /** Key of the TLS settings in messages. */
+  /** Keys of the endpoint and of the TLS settings, in messages. */
   readonly key: string;
+  readonly tlsKey: string;
   readonly channel?: ChannelOptions;
 }
 
@@ -38,7 +39,7 @@ export function grpcServer(options: GrpcServerOptions): {
   /** `host:port`, for messages. */
   readonly address: string;
 } {
-  const { endpoint, defaultPort, settings, proxy, env, clock, log, key, channel = {} } = options;
+  const { endpoint, defaultPort, settings, proxy, env, clock, log, channel = {} } = options;
   if (endpoint.startsWith("unix:")) {
     return { client: new GrpcClient({ address: endpoint, channel }), address: endpoint };
   }
@@ -46,11 +47,15 @@ export function grpcServer(options: GrpcServerOptions): {
   const secure = scheme === undefined ? !settings.insecure : scheme === "https";
   const usual = scheme === undefined ? defaultPort : secure ? 443 : 80;
   const address = joinHostPort(host, port || usual);
-  const files = () => new TlsFiles(settings.tls, { clock, log, key });
+  const files = () => new TlsFiles(settings.tls, { clock, log, key: options.tlsKey });
   const client = new GrpcClient({
     address,
     channel,
     ...(secure ? { tls: files(), tlsOptions: settings.tls } : {}),
+    hints: {
+      forCleartext: `say http:// in ${options.key}`,
+      forTls: `say https:// in ${options.key}`,
+    },
     proxy: settings.use_proxy ? grpcProxy(address, secure, { settings: proxy, env }) : undefined,
   });
   return { client, address };

@@ -2,8 +2,9 @@
 // the calls to etcd. The gRPC library is imported with the first call, because many processes never make one.
 
 import type { ChannelOptions, Client, Metadata, ServiceError, StatusObject } from "@grpc/grpc-js";
-import { CODES, type Code, Fault } from "#base/fault.ts";
+import { Fault } from "#base/fault.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
+import { faultOf, type GrpcPath, type TlsHints } from "./grpc-faults.ts";
 import { grpcRoute } from "./grpc-proxy.ts";
 import {
   type Grpc,
@@ -25,6 +26,8 @@ export interface GrpcClientSettings {
   readonly channel?: ChannelOptions;
   /** An HTTP proxy that is asked to connect to the server. Without one, the server is called directly. */
   readonly proxy?: URL | undefined;
+  /** What to change where client and server do not agree on TLS. */
+  readonly hints?: TlsHints;
 }
 
 interface UnaryOptions {
@@ -83,7 +86,7 @@ export class GrpcClient {
           signal?.removeEventListener("abort", cancel);
           this.#over(connected);
           if (reply !== undefined && error === null) resolve(reply);
-          else reject(faultOf(error));
+          else reject(faultOf(error, this.#path));
         },
       );
       call.on("metadata", (received) => {
@@ -122,7 +125,9 @@ export class GrpcClient {
     // The status follows every error and says the same.
     call.on("error", () => undefined);
     call.on("status", (status: StatusObject) => {
-      end(status.code === 0 ? undefined : faultOf({ ...status, name: "", message: "" }));
+      end(
+        status.code === 0 ? undefined : faultOf({ ...status, name: "", message: "" }, this.#path),
+      );
     });
     return {
       send: (message) => void call.write(Buffer.from(message)),
@@ -133,7 +138,7 @@ export class GrpcClient {
   async #begin(
     entries: Readonly<Record<string, string>> = {},
   ): Promise<{ connected: Connected; metadata: Metadata }> {
-    this.#grpc ??= import("@grpc/grpc-js");
+    this.#grpc ??= loadGrpc();
     const grpc = await this.#grpc;
     if (this.#closed) throw new Fault("CANCELLED", "the gRPC client was closed");
     const connected = this.#connect(grpc);
@@ -141,6 +146,11 @@ export class GrpcClient {
     const metadata = new grpc.Metadata();
     for (const [name, value] of Object.entries(entries)) metadata.set(name, value);
     return { connected, metadata };
+  }
+
+  get #path(): GrpcPath {
+    const { tls, sharedKey, proxy, hints } = this.#settings;
+    return { isSecure: tls !== undefined || sharedKey !== undefined, proxy, hints };
   }
 
   /** A call has ended. Connections that were replaced are closed with their last call. */
@@ -184,16 +194,12 @@ interface Connected {
   calls: number;
 }
 
-const BY_NUMBER: ReadonlyMap<number, Code> = new Map(
-  Object.entries(CODES).map(([code, { number }]) => [number, code as Code]),
-);
-
-/** The server's status as a Fault. Its message is meant for callers, so it is passed on as it is. */
-function faultOf(error: ServiceError | null): Fault {
-  if (error === null) return new Fault("INTERNAL", "the server sent no response");
-  const code = BY_NUMBER.get(error.code) ?? "UNKNOWN";
-  if (code === "UNAVAILABLE") {
-    return new Fault(code, "the gRPC server behind this route is unavailable", { cause: error });
-  }
-  return new Fault(code, error.details, { cause: error });
+/**
+ * The library logs each failed attempt through a proxy to stderr, between the lines of our log. Our faults say the same,
+ * once per call.
+ */
+async function loadGrpc(): Promise<Grpc> {
+  const grpc = await import("@grpc/grpc-js");
+  grpc.setLogger({ error: () => undefined });
+  return grpc;
 }

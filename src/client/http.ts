@@ -15,6 +15,8 @@ import type { Environment, HttpClientSettings, ProxySettings } from "./http-sett
 
 export interface HttpClientOptions {
   readonly settings: HttpClientSettings;
+  /** The configuration key of `settings`, which messages about TLS files name. */
+  readonly key: string;
   /** Only used when `settings.use_proxy` is set. */
   readonly proxy: ProxySettings;
   /** Supplies HTTP_PROXY, HTTPS_PROXY and NO_PROXY when `proxy` sets nothing. */
@@ -85,10 +87,10 @@ export class HttpClient {
 
   /** Throws a Fault for TLS files or proxies that cannot be used, so no call is made without them. */
   constructor(options: HttpClientOptions) {
-    const { settings, proxy, env, clock, log, fallback } = options;
+    const { settings, key, proxy, env, clock, log, fallback } = options;
     this.#options = options;
     this.#proxyFor = settings.use_proxy ? proxySelector(proxy, env) : () => undefined;
-    this.#tls = openTls(settings.tls, settings.key_log_file, { clock, log, fallback });
+    this.#tls = openTls(settings, { key, clock, log, fallback });
   }
 
   /**

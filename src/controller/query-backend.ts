@@ -48,7 +48,14 @@ export function openQueryBackend(options: QueryBackendOptions): QueryBackend {
 function serverBackend({ settings, env, clock, log }: QueryBackendOptions): QueryBackend {
   const { prometheus, client } = settings;
   const proxy = client.proxy;
-  const http = new HttpClient({ settings: prometheus.http_client, proxy, env, clock, log });
+  const http = new HttpClient({
+    settings: prometheus.http_client,
+    key: "prometheus.http_client",
+    proxy,
+    env,
+    clock,
+    log,
+  });
   const engine = new PrometheusClient({
     settings: prometheus,
     http,

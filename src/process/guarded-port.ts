@@ -1,6 +1,7 @@
 // Opens one port of the process: its guard of administration, and what the log says about who can reach it.
 
 import { Fault } from "#base/fault.ts";
+import { statusText } from "#host/status/status.ts";
 import { openAdministration } from "#serve/administration.ts";
 import { openPort, type Port } from "#serve/port.ts";
 import { keyOf, type PortSettings } from "#serve/settings.ts";
@@ -14,6 +15,9 @@ export interface GuardedPort {
   readonly settings: PortSettings & Pick<ProcessSettings["server"], "administration">;
   readonly part: ProcessPart;
 }
+
+/** For so long, the status reports a client that did not speak TLS where the port does, or the reverse. */
+const TLS_MISMATCH_SHOWN_MS = 5 * 60_000;
 
 /** Throws a Fault that names the key of the address when the port cannot be opened. */
 export async function openGuarded(
@@ -52,9 +56,30 @@ export async function openGuarded(
     }
     logReach({ key, address: port.address, tls: tls.enabled, requirement, routes, services }, log);
   }
+  showTlsMismatch(process, name, port);
   // Readiness checks the port, and gRPC health on it says what the health of the process is.
   health.readiness.check(name, (signal) => checkPort(port.address, signal));
   port.health.setAll(health.healthy);
   health.onChange(port.health.setAll);
   return port;
+}
+
+function showTlsMismatch(
+  { clock, health }: Pick<SluiceProcess, "clock" | "health">,
+  name: string,
+  port: Pick<Port, "tlsMismatch">,
+): void {
+  health.root
+    .at("system", "tls")
+    .at("port", name)
+    .reportWith(() => {
+      const last = port.tlsMismatch();
+      const ago = last === undefined ? Number.POSITIVE_INFINITY : clock.now() - last.at;
+      const shown = ago < TLS_MISMATCH_SHOWN_MS && last !== undefined;
+      return {
+        message: statusText("clients agree with this port on whether to speak TLS"),
+        error: shown ? `${last.message}; the last one was ${last.peer}` : undefined,
+        at: clock.wall() - (shown ? ago : 0),
+      };
+    });
 }

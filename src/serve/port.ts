@@ -20,6 +20,7 @@ import { isLocal, readAddress, showAddress } from "./listen/address.ts";
 import { bind } from "./listen/bind.ts";
 import { Places } from "./listen/places.ts";
 import { Shutdown } from "./listen/shutdown.ts";
+import { type TlsMismatch, TlsMismatches } from "./listen/tls-mismatch.ts";
 import type { PortSettings } from "./settings.ts";
 import { healthService } from "./standard/health.ts";
 import { reflectionOf } from "./standard/reflection.ts";
@@ -71,6 +72,8 @@ export interface Port {
   readonly remote: boolean;
   /** The connections that are open now, the oldest first. */
   connections(): readonly OpenConnection[];
+  /** The last client that spoke TLS where it is off, or cleartext where TLS is on. */
+  tlsMismatch(): TlsMismatch | undefined;
   /**
    * Stops in order: report NOT_SERVING, keep accepting for a while, then finish the calls in progress within the
    * grace time.
@@ -92,6 +95,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
   const http2 = await http2Transport(options, services, http1);
   const transports = [http1, http2];
   const refused = (why: RefusedConnection) => meter?.connectionRefused(why);
+  const mismatches = new TlsMismatches(clock, log);
   const acceptor = new ConnectionAcceptor({
     settings,
     clock,
@@ -99,6 +103,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     http2,
     places: new Places(options.maxConnections ?? MAX_CONNECTIONS),
     refused,
+    mismatches,
   });
   const listener = listenerOf(options, acceptor);
   let tls: TlsTerminator | undefined;
@@ -151,6 +156,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     health,
     remote: !isLocal(bound),
     connections: () => acceptor.connections(),
+    tlsMismatch: () => mismatches.last,
     drain: () => shutdown.drain(settings.drain, clock, log),
     cut: () => shutdown.cut(),
   };

@@ -10,6 +10,7 @@ import { realChance, realClock } from "#host/life/clock.ts";
 import { sharedStore } from "../../src/cli/processes/shared-store.ts";
 import { startEtcd } from "../kit/etcd/cluster.ts";
 import { folderOf } from "../kit/folder.ts";
+import { freePort } from "../kit/free-port.ts";
 import { authority } from "../kit/servers/tls.ts";
 import { configOf } from "../kit/sluice/config.ts";
 import { memoryLog, silentLog } from "../kit/sluice/log.ts";
@@ -88,7 +89,13 @@ test("no proxy for the other scheme, for exceptions, or where the caller has non
 test("a proxy that refuses makes the server unavailable, and one behind TLS is refused by its key", async (t) => {
   const proxy = await fakeProxy(t, 407);
   const { say } = await echo(t);
-  await assert.rejects(say({ http: `127.0.0.1:${proxy.port}` }), { code: "UNAVAILABLE" });
+  const printed = t.mock.method(console, "error");
+  for (const port of [proxy.port, await freePort()])
+    await assert.rejects(say({ http: `127.0.0.1:${port}` }), {
+      code: "UNAVAILABLE",
+      message: `cannot connect: the proxy 127.0.0.1:${port} (client.proxy, or HTTP_PROXY and HTTPS_PROXY) is away or refused`,
+    });
+  assert.equal(printed.mock.callCount(), 0, "the library writes nothing between our lines");
   await assert.rejects(say({ http: "https://me:secret@proxy:443" }), {
     code: "INVALID_ARGUMENT",
     message: "client.proxy.http: wanted an http:// proxy for gRPC, got https://",

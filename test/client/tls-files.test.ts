@@ -113,6 +113,7 @@ test("an HTTP client presents the rotated certificate to its server", async (t) 
       disable_keep_alives: true,
       tls: { ...settings.tls, ...paths },
     },
+    key: "prometheus.http_client",
     proxy: { http: "", https: "", no_proxy: [] },
     env: {},
     clock,
@@ -157,4 +158,35 @@ test("a gRPC client reconnects with the rotated certificate", async (t) => {
   clock.advance(PAST_LOOK);
   await until("news", () => log.lines.length === 1);
   assert.equal(String(await say()), "a");
+});
+
+test("a bad file of an HTTP client is named with its whole key, and is wrong configuration", () => {
+  const { http_client: settings } = configOf("controller", {}).config.prometheus;
+  const { tls } = settings;
+  for (const [changed, message] of [
+    [
+      { tls: { ...tls, ca_file: "/nowhere/a" } },
+      /^prometheus\.http_client\.tls\.ca_file: \/nowhere\/a: /,
+    ],
+    [
+      { tls: { ...tls, key_log_file: "/nowhere/k" } },
+      /^prometheus\.http_client\.tls\.key_log_file: \/nowhere\/k: wanted a file that can be written, got ENOENT/,
+    ],
+    [{ key_log_file: "/nowhere/k" }, /^prometheus\.http_client\.key_log_file: \/nowhere\/k: /],
+  ] as const)
+    assert.throws(
+      () =>
+        new HttpClient({
+          settings: { ...settings, ...changed },
+          key: "prometheus.http_client",
+          proxy: { http: "", https: "", no_proxy: [] },
+          env: {},
+          clock: fakeClock(),
+        }),
+      (thrown: Error) => {
+        assert.match(thrown.message, message);
+        assert.equal(thrown.cause, undefined, "a cause would be logged with its stack");
+        return true;
+      },
+    );
 });

@@ -250,17 +250,17 @@ const PAIRS: readonly (readonly [string, Readonly<Record<string, string>>, RegEx
     [
       "TLS files without TLS",
       { SERVER_TLS_CERT_FILE: "c", SERVER_TLS_KEY_FILE: "k" },
-      /server\.tls\.enabled: wanted true, because cert_file is set, got false/,
+      /server\.tls\.enabled: wanted true, because cert_file is set \(SVC_\w+_SERVER_TLS_CERT_FILE\), got false/,
     ],
     [
       "a client CA without TLS",
       { SERVER_TLS_CLIENT_CA_FILE: "c" },
-      /server\.tls\.enabled: wanted true, because client_ca_file is set, got false/,
+      /server\.tls\.enabled: wanted true, because client_ca_file is set \(SVC_\w+_SERVER_TLS_CLIENT_CA_FILE\), got false/,
     ],
     [
       "TLS files of the gateway without TLS",
       { SERVER_GRPC_GATEWAY_TLS_CA_FILE: "c" },
-      /server\.grpc_gateway\.tls\.enabled: wanted true, because ca_file is set, got false/,
+      /server\.grpc_gateway\.tls\.enabled: wanted true, because ca_file is set \(SVC_\w+_SERVER_GRPC_GATEWAY_TLS_CA_FILE\), got false/,
     ],
     [
       "TLS without files",

@@ -155,8 +155,14 @@ test("the profile of a whole run is written at the stop and rotates; meanwhile t
 
 test("a profile of the whole run that could not be written prevents the start", async () => {
   await writeFile(join(directory, "file"), "");
-  const { start } = stage({ cpu_profiler: true, profiles_path: join(directory, "file", "x") });
-  await assert.rejects(start(), { code: "INVALID_ARGUMENT", message: /profilers\.profiles_path/ });
+  const path = join(directory, "file", "x");
+  const { start } = stage({ cpu_profiler: true, profiles_path: path });
+  await assert.rejects(start(), ({ code, message, cause }: Error & { code?: string }) => {
+    assert.deepEqual([code, cause], ["INVALID_ARGUMENT", undefined], "the message says it all");
+    assert.ok(message.startsWith(`profilers.profiles_path: ${path}: wanted`), message);
+    assert.match(message, /, got E[A-Z]+: /);
+    return true;
+  });
   const quiet = stage();
   await (await quiet.start())();
 });

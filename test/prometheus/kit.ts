@@ -52,7 +52,14 @@ export function caller(
   options: Partial<HttpClientOptions> = {},
 ): HttpClient {
   const settings = clientSettings(over);
-  const http = new HttpClient({ settings, proxy: NO_PROXY, env: {}, clock: realClock, ...options });
+  const http = new HttpClient({
+    settings,
+    key: "http_client",
+    proxy: NO_PROXY,
+    env: {},
+    clock: realClock,
+    ...options,
+  });
   test.after(() => http.close());
   return http;
 }

@@ -4,7 +4,7 @@ import { appendFile, closeSync, openSync } from "node:fs";
 import type { Socket } from "node:net";
 import { type SecureContext, TLSSocket } from "node:tls";
 import { Fault, systemErrorText } from "#base/fault.ts";
-import type { ClientTlsSettings } from "../http-settings.ts";
+import type { HttpClientSettings } from "../http-settings.ts";
 import { type InlineTls, TlsFiles, type TlsFilesOptions, type TlsPaths } from "../tls-files.ts";
 
 export interface Tls {
@@ -24,23 +24,28 @@ export interface TlsFallback {
   readonly insecure: boolean;
 }
 
-/** Falls back to the file `keyLog` when the settings have no key log file. Throws a Fault that names the bad file. */
+/** `key` is that of the settings. Throws a Fault that names the bad file and its key. */
 export function openTls(
-  settings: ClientTlsSettings,
-  keyLog: string,
+  { tls: settings, key_log_file }: Pick<HttpClientSettings, "tls" | "key_log_file">,
   {
     fallback,
+    key,
     ...options
-  }: Omit<TlsFilesOptions, "key" | "material"> & { readonly fallback?: TlsFallback | undefined },
+  }: Omit<TlsFilesOptions, "material"> & { readonly fallback?: TlsFallback | undefined },
 ): Tls {
-  const file = settings.key_log_file || keyLog;
-  if (file !== "") appendable(file);
+  const file = settings.key_log_file || key_log_file;
+  if (file !== "")
+    appendable(file, `${key}.${settings.key_log_file === "" ? "" : "tls."}key_log_file`);
   const paths = {
     ca_file: settings.ca_file || (fallback?.files.ca_file ?? ""),
     cert_file: settings.cert_file || (fallback?.files.cert_file ?? ""),
     key_file: settings.key_file || (fallback?.files.key_file ?? ""),
   };
-  const files = new TlsFiles(paths, { ...options, key: "tls", material: fallback?.material });
+  const files = new TlsFiles(paths, {
+    ...options,
+    key: `${key}.tls`,
+    material: fallback?.material,
+  });
   return {
     secureContext: () => files.current.context,
     rejectUnauthorized: !(settings.insecure_skip_verify || fallback?.insecure),
@@ -53,11 +58,11 @@ export function openTls(
   };
 }
 
-function appendable(path: string): void {
+function appendable(path: string, key: string): void {
   try {
     closeSync(openSync(path, "a", 0o600));
   } catch (thrown) {
-    const message = `tls.key_log_file: cannot write ${path}: ${systemErrorText(thrown)}`;
-    throw new Fault("FAILED_PRECONDITION", message, { cause: thrown });
+    const message = `${key}: ${path}: wanted a file that can be written, got ${systemErrorText(thrown)}`;
+    throw new Fault("INVALID_ARGUMENT", message);
   }
 }

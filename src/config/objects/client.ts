@@ -41,7 +41,7 @@ export function pairOfFiles(tls: {
   if ((tls.cert_file === "") === (tls.key_file === "")) return [];
   const [missing, present] =
     tls.cert_file === "" ? ["cert_file", "key_file"] : ["key_file", "cert_file"];
-  return [{ key: missing, wanted: `a file, because ${present} is set`, got: "nothing" }];
+  return [{ key: missing, wanted: "a file", because: present, got: "nothing" }];
 }
 
 export const clientTlsConfig = table(

@@ -84,7 +84,7 @@ function filesAreUsed(
 ): readonly Violation[] {
   const [named] = Object.entries(files).filter(([, value]) => value !== "");
   if (tls.enabled || named === undefined) return [];
-  return [{ key: "enabled", wanted: `true, because ${named[0]} is set`, got: "false" }];
+  return [{ key: "enabled", wanted: "true", because: named[0], got: "false" }];
 }
 
 const gatewayTlsConfig = table(

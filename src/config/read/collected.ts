@@ -97,10 +97,17 @@ export class Collected {
     const inside = (at: string) => at === path || path === "" || at.startsWith(`${path}.`);
     if (table.check === undefined || this.errors.some((error) => inside(error.path))) return;
     // The object was built from the same table, so it has the type that the check expects.
-    for (const { key, wanted, got } of table.check(built as never)) {
+    for (const { key, wanted, because, got } of table.check(built as never)) {
       const at = joined(path, key);
-      this.fault(at, this.origin(at).where || place, wanted, got);
+      const reason = because === undefined ? "" : `, because ${this.#whereSet(path, because)}`;
+      this.fault(at, this.origin(at).where || place, wanted + reason, got);
     }
+  }
+
+  /** That a key is set, and where. */
+  #whereSet(path: string, key: string): string {
+    const { where } = this.origin(joined(path, key));
+    return where === "" ? `${key} is set` : `${key} is set (${where})`;
   }
 }
 

@@ -101,6 +101,8 @@ export interface Violation {
   /** Path of the key, relative to the object. */
   readonly key: string;
   readonly wanted: string;
+  /** Path of the key that asks for this by being set, relative to the object. */
+  readonly because?: string;
   readonly got: string;
 }
 

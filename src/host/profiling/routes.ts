@@ -1,7 +1,7 @@
 // Profiles over HTTP, and the profile of a whole run as a file.
 
 import type { Clock } from "#base/clock.ts";
-import { Fault } from "#base/fault.ts";
+import { Fault, systemErrorText } from "#base/fault.ts";
 import type { HttpReply, Route } from "#base/handler.ts";
 import { createFolder } from "../life/folder.ts";
 import { keepProfile, profileDirectory } from "./files.ts";
@@ -44,9 +44,9 @@ export function profiles(
       // Fails now rather than at the end, when the profile would be lost.
       try {
         createFolder(directory);
-      } catch (cause) {
-        const wanted = "profilers.profiles_path: wanted a directory that can be written";
-        throw new Fault("INVALID_ARGUMENT", wanted, { cause });
+      } catch (thrown) {
+        const wanted = `profilers.profiles_path: ${directory}: wanted a directory that can be written`;
+        throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${systemErrorText(thrown)}`);
       }
       const finish = await profiler.throughout();
       return async () => {

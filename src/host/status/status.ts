@@ -92,9 +92,7 @@ export class StatusNode {
 
   /** `at` is when the state was observed, Unix milliseconds. */
   ok(message: string, at = this.#clock.wall()): void {
-    const type = "type.googleapis.com/google.protobuf.StringValue";
-    const shown = { "@type": type, value: message };
-    this.#set({ message: shown, error: null, timestamp: timestamp(at) });
+    this.#set({ message: statusText(message), error: null, timestamp: timestamp(at) });
   }
 
   /** Everyone who may query the status sees `message`, so it must hold no secrets. */
@@ -162,6 +160,10 @@ export class StatusNode {
     const error = report.error === undefined ? null : { message: report.error };
     return { message: report.message, error, timestamp: timestamp(report.at) };
   }
+}
+
+export function statusText(value: string): StatusMessage {
+  return { "@type": "type.googleapis.com/google.protobuf.StringValue", value };
 }
 
 /** Colons in the key are replaced, so that a name can be split in only one way; values may hold colons. */

@@ -103,6 +103,7 @@ export class KubeClient {
     const { files, material, insecure } = access;
     const http = {
       settings,
+      key: "kubernetes_client.http_client",
       proxy,
       env,
       clock,

@@ -9,6 +9,7 @@ import type { ApplicationProtocol, Transport } from "../transport/transport.ts";
 import { type Displaceable, Displacement } from "./displacement.ts";
 import type { Places } from "./places.ts";
 import { checkHandshake, detectProtocol, peek } from "./protocol.ts";
+import type { TlsMismatches } from "./tls-mismatch.ts";
 
 /**
  * Milliseconds in which a caller that has just connected sends its first request, by which a drain waits for it: a few
@@ -23,6 +24,7 @@ interface AcceptorOptions {
   readonly http2: Transport;
   readonly places: Places;
   readonly refused: (why: RefusedConnection) => void;
+  readonly mismatches: Pick<TlsMismatches, "record">;
 }
 
 /** The bytes that a connection must send before it is handed over. */
@@ -105,8 +107,10 @@ export class ConnectionAcceptor {
     this.#awaitBytes(socket, this.#firstBytes(detectProtocol), (protocol) => {
       held.protocol = protocol;
       if (this.#tls === undefined) {
-        if (protocol === "tls") this.#refuse(socket, "tls_on_cleartext");
-        else this.#handOver(socket, protocol, held);
+        if (protocol === "tls") {
+          this.#options.mismatches.record("tls_on_cleartext", remoteAddress);
+          this.#refuse(socket, "tls_on_cleartext");
+        } else this.#handOver(socket, protocol, held);
       } else if (protocol === "tls") {
         socket.allowHalfOpen = false;
         this.#handshakes++;
@@ -121,6 +125,7 @@ export class ConnectionAcceptor {
         }
         this.#tls.terminate(socket);
       } else {
+        this.#options.mismatches.record("cleartext_on_tls", remoteAddress);
         this.#options.refused("cleartext_on_tls");
         refuseCleartext(socket);
       }

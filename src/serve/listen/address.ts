@@ -47,13 +47,20 @@ export async function readAddress(settings: ListenerSettings): Promise<Binding> 
     const every = family === 4 ? "0.0.0.0" : family === 6 ? "::" : undefined;
     return { kind: "tcp", key, host: every, port, ipv6Only: family === 6 };
   }
-  return { kind: "tcp", key, host: await resolve(key, host, family), port, ipv6Only: false };
+  const resolved = await resolve(key, host, family, network);
+  return { kind: "tcp", key, host: resolved, port, ipv6Only: false };
 }
 
-async function resolve(key: string, host: string, family: 0 | 4 | 6): Promise<string> {
+async function resolve(
+  key: string,
+  host: string,
+  family: 0 | 4 | 6,
+  network: string,
+): Promise<string> {
   const literal = isIP(host);
   if (literal !== 0 && family !== 0 && literal !== family) {
-    throw new Fault("INVALID_ARGUMENT", `${key} is not an IPv${family} address`);
+    const wanted = `wanted an IPv${family} address, because server.listener.network is ${network}`;
+    throw new Fault("INVALID_ARGUMENT", `${key}: ${wanted}, got ${host}`);
   }
   if (literal !== 0) return host;
   try {

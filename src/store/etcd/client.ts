@@ -82,6 +82,11 @@ const LONGEST_PAUSE_MS = 2_000;
 /** The largest reply that is read: lists come in pages, which are made smaller when they exceed it. */
 const REPLY_BYTES = 32 * 1024 * 1024;
 
+const HINTS = {
+  forCleartext: "say http:// in etcd.endpoints, without etcd.tls",
+  forTls: "say https:// in etcd.endpoints",
+} as const;
+
 const CHANNEL = {
   "grpc.use_local_subchannel_pool": 1,
   "grpc.initial_reconnect_backoff_ms": 100,
@@ -120,7 +125,7 @@ export class EtcdClient {
       const secure = tls && files !== undefined ? { tls: files, tlsOptions: settings.tls } : {};
       return {
         ...endpoint,
-        client: new GrpcClient({ address, proxy: via, channel: CHANNEL, ...secure }),
+        client: new GrpcClient({ address, proxy: via, channel: CHANNEL, hints: HINTS, ...secure }),
       };
     });
   }

@@ -51,9 +51,8 @@ export function isTooLarge(fault: Fault): boolean {
 }
 
 /** The fault that callers see. */
-export function etcdFault({ address, tls }: Endpoint, thrown: Fault): Fault {
-  const details = detailsOf(thrown);
-  const { code, message } = explained(thrown.code, details, tls);
+export function etcdFault({ address }: Endpoint, thrown: Fault): Fault {
+  const { code, message } = explained(thrown);
   return new Fault(code, `etcd at ${address}: ${message}`, { cause: thrown.cause ?? thrown });
 }
 
@@ -66,12 +65,9 @@ function detailsOf({ cause, message }: Fault): string {
   return message;
 }
 
-function explained(
-  code: Code,
-  details: string,
-  tls: boolean,
-): { readonly code: Code; readonly message: string } {
-  const said = details.replace(/^etcdserver: (mvcc: )?/, "");
+function explained(thrown: Fault): { readonly code: Code; readonly message: string } {
+  const { code } = thrown;
+  const said = detailsOf(thrown).replace(/^etcdserver: (mvcc: )?/, "");
   if (/invalid user ID or password/.test(said)) {
     const message = "refused etcd.username and etcd.password";
     return { code: "UNAUTHENTICATED", message };
@@ -90,29 +86,6 @@ function explained(
     return { code: "RESOURCE_EXHAUSTED", message };
   }
   if (code === "DEADLINE_EXCEEDED") return { code: "UNAVAILABLE", message: "no answer in time" };
-  return { code: TRANSIENT.has(code) ? "UNAVAILABLE" : code, message: unconnected(said, tls) };
-}
-
-/** The gRPC library's message about a failed connection, without its note and its time. */
-function unconnected(said: string, tls: boolean): string {
-  const [, why] = /^No connection established\. Last error: (?:Error: )?(.*)$/s.exec(said) ?? [];
-  if (why === undefined) return said.trim();
-  const plain = why
-    .replace(/\.? ?Resolution note: .*$/s, "")
-    .replace(/ \(\d{4}-\d\d-\d\dT[\d:.]+Z\)/g, "")
-    .trim();
-  return `cannot connect: ${tls ? withoutTls(plain) : withTls(plain)}`;
-}
-
-/** A server without TLS takes the first bytes of it for nonsense: it answers with other nonsense, or hangs up. */
-function withoutTls(why: string): string {
-  const isOdd = /wrong version number|packet length too long|ERR_SSL|before secure TLS|ECONNRESET/i;
-  if (!isOdd.test(why)) return why;
-  return `${why}; if the server does not speak TLS on this port, say http:// in etcd.endpoints, without etcd.tls`;
-}
-
-/** A server of TLS hangs up when the first bytes are none of it. */
-function withTls(why: string): string {
-  if (!/^Failed to connect|ECONNRESET|EPIPE|socket hang up|Protocol error/i.test(why)) return why;
-  return `${why}; if the server speaks only TLS on this port, say https:// in etcd.endpoints`;
+  if (code === "UNAVAILABLE" && neverSent(thrown)) return thrown;
+  return { code: TRANSIENT.has(code) ? "UNAVAILABLE" : code, message: said.trim() };
 }

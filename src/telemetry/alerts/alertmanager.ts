@@ -56,6 +56,7 @@ export class Alertmanager implements AlertReceiver {
     this.#url = url.href;
     this.#http = new HttpClient({
       settings: http_client,
+      key: `alertmanagers.clients ${JSON.stringify(this.name)}: http_client`,
       proxy,
       env,
       clock,

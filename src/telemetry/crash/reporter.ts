@@ -84,7 +84,7 @@ export function crashReporter(options: CrashReporterOptions): CrashReporter | un
   };
   say(`crashes are reported to ${new URL(url).host}`);
   const send = async (message: string, cause: unknown) => {
-    const http = new HttpClient({ settings: HTTP, proxy, env, clock });
+    const http = new HttpClient({ settings: HTTP, key: "crashreport", proxy, env, clock });
     const id = uuid(chance).replaceAll("-", "");
     const scrub = scrubber(secrets());
     const body = envelopeOf(

@@ -140,6 +140,7 @@ test("a proxy address of another kind is refused by a message without the addres
   const proxy = { http: "socks5://me:secret@proxy:1", https: "", no_proxy: [] };
   const options = {
     settings: clientSettings({ use_proxy: true }),
+    key: "http_client",
     proxy,
     env: {},
     clock: fakeClock(),

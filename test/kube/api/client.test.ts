@@ -115,6 +115,7 @@ test("certificates that are given as contents are used like those in files", asy
   t.after(() => server.close());
   const http = new HttpClient({
     settings: clientSettings(),
+    key: "http_client",
     proxy: NO_PROXY,
     env: {},
     clock: realClock,

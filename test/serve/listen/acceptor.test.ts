@@ -35,6 +35,7 @@ async function received(t: TestContext) {
     http2: http2.transport,
     places: new Places(100),
     refused: (why) => assert.fail(why),
+    mismatches: { record: (why) => assert.fail(why) },
   });
   const server = createServer((socket) => reception.accept(socket)).listen(0);
   t.after(() => server.close());

@@ -26,3 +26,11 @@ test("faults name the key of the address, which the settings may state", async (
   const key = "otel.ports.debug_port";
   await assert.rejects(readAddress({ ...settings, key }), { message: `${key} ${wanted}` });
 });
+
+test("an address of another family names the setting that asks for this one", async () => {
+  const settings = { addr: "127.0.0.1:1", network: "tcp6", keep_alive: 0 };
+  await assert.rejects(readAddress(settings), {
+    message:
+      "server.listener.addr: wanted an IPv6 address, because server.listener.network is tcp6, got 127.0.0.1",
+  });
+});
