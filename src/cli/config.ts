@@ -13,7 +13,7 @@ export function configCommand(process: ProcessName): Command {
       json: { type: "boolean", default: false },
     });
     const loaded = loadConfig(process, { env: terminal.env, configPath: values["config-path"] });
-    terminal.out(values.json ? printJson(loaded) : printYaml(loaded));
+    terminal.out((values.json ? printJson : printYaml)(loaded, terminal.env));
     return EXIT.clean;
   };
 }

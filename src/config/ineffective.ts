@@ -1,8 +1,8 @@
-// Keys that can be set and have no effect yet. A process logs each one that is set, once, at start. A test compares
-// this table with the keys that a running process really reads.
+// Keys that can be set and have no effect: never, or not as other keys are set and where the process runs. A process logs
+// those that are set, once, at start. A test compares the first table with the keys that a running process really reads.
 
 import type { Loaded } from "./load.ts";
-import { leaves, PROCESSES, type ProcessName } from "./tree.ts";
+import { type AgentConfig, type ConfigOf, leaves, PROCESSES, type ProcessName } from "./tree.ts";
 
 interface Entry {
   /** A key, or an object with everything inside it. The first entry that fits a key counts. */
@@ -117,7 +117,102 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
   ],
 };
 
-/** The reason for which a key has no effect; undefined when it has one. */
+/** What decides, beside the settings themselves, whether a key has an effect. */
+export interface Surroundings {
+  readonly role: TreeRole;
+  /** The environment, which says whether the process can find a Kubernetes API server. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+interface Condition<Config> extends Entry {
+  /** Keys inside `path` that this entry is not about. */
+  readonly except?: string;
+  readonly applies: (config: Config, around: Surroundings) => boolean;
+}
+
+const NO_DSN = {
+  path: "crashreport",
+  except: "crashreport.dsn",
+  why: "no crash is reported while crashreport.dsn is empty",
+};
+const NO_METRICS_SERVER = {
+  path: "prometheus.http_client",
+  why: "no server is called while prometheus.address is empty",
+};
+const KUBERNETES_CLIENT = "kubernetes_client";
+
+/** Keys that have no effect because of how other keys are set, or of where the process runs. */
+const CONDITIONS: { readonly [P in ProcessName]: readonly Condition<ConfigOf[P]>[] } = {
+  agent: [
+    {
+      path: "agent_functions.client",
+      why: "no controller is called while agent_functions.endpoints is empty",
+      applies: ({ agent_functions }) => agent_functions.endpoints.length === 0,
+    },
+    {
+      path: "agent_functions.token",
+      why: "no controller is called while agent_functions.endpoints is empty",
+      applies: ({ agent_functions }) => agent_functions.endpoints.length === 0,
+    },
+    { ...NO_DSN, applies: ({ crashreport }) => crashreport.dsn === "" },
+    {
+      path: "dist_cache",
+      why: "agents count for each other only with counters.engine: peers",
+      applies: (config, { role }) => !countsForOthers(config, role),
+    },
+    {
+      path: KUBERNETES_CLIENT,
+      why: "the agent calls no Kubernetes API server: it runs outside a cluster, or service_discovery.kubernetes says so",
+      applies: ({ service_discovery }, { env }) =>
+        !service_discovery.kubernetes.enabled ||
+        service_discovery.kubernetes.source === "controller" ||
+        !env["KUBERNETES_SERVICE_HOST"],
+    },
+    { ...NO_METRICS_SERVER, applies: ({ prometheus }) => prometheus.address === "" },
+  ],
+  controller: [
+    { ...NO_DSN, applies: ({ crashreport }) => crashreport.dsn === "" },
+    {
+      path: KUBERNETES_CLIENT,
+      why: "there is no Kubernetes API server: the controller runs outside a cluster, without KUBECONFIG",
+      applies: (_config, { env }) => !env["KUBERNETES_SERVICE_HOST"] && !env["KUBECONFIG"],
+    },
+    { ...NO_METRICS_SERVER, applies: ({ prometheus }) => prometheus.address === "" },
+  ],
+  injector: [{ ...NO_DSN, applies: ({ crashreport }) => crashreport.dsn === "" }],
+};
+
+function countsForOthers({ counters: { engine } }: AgentConfig, role: TreeRole): boolean {
+  return engine === "peers" || (engine === "auto" && role === "process");
+}
+
+/** The entry that says why a key has no effect, in general or as the process is configured. */
+function entryOf<P extends ProcessName>(
+  { process, config }: Loaded<P>,
+  path: string,
+  around: Surroundings,
+): Entry | undefined {
+  const why = ineffectiveReason(process, path, around.role);
+  if (why !== undefined) return { path, why };
+  const conditions: readonly Condition<ConfigOf[P]>[] = CONDITIONS[process];
+  return conditions.find(
+    (entry) =>
+      path !== entry.except &&
+      (path === entry.path || path.startsWith(`${entry.path}.`)) &&
+      entry.applies(config, around),
+  );
+}
+
+/** The reason for which a key has no effect as the process is configured; undefined when it has one. */
+export function reasonInForce(
+  loaded: Loaded,
+  path: string,
+  around: Surroundings,
+): string | undefined {
+  return entryOf(loaded, path, around)?.why;
+}
+
+/** The reason for which a key has no effect, however others are set; undefined when it has one. */
 export function ineffectiveReason(
   process: ProcessName,
   path: string,
@@ -175,19 +270,23 @@ export interface IneffectiveSetting {
   readonly path: string;
   readonly where: string;
   readonly why: string;
+  /** The key or object that the reason is about: settings that share it are one remark. */
+  readonly about: string;
 }
 
-/** Keys that were set although they have no effect yet. */
+/** Keys that were set although they have no effect. */
 export function ineffectiveSettings(
   loaded: Loaded,
-  role?: TreeRole,
+  role: TreeRole = roleInStandalone(loaded.process),
+  env: Surroundings["env"] = {},
 ): readonly IneffectiveSetting[] {
   const found: IneffectiveSetting[] = [];
   for (const [path, { source, where }] of loaded.origins) {
-    const why = ineffectiveReason(loaded.process, path, role);
-    if (source === "default" || why === undefined) continue;
-    if (why === INSTALLATION_MODE && isSetByInstallation(loaded)) continue;
-    found.push({ path, where, why });
+    if (source === "default") continue;
+    const entry = entryOf(loaded, path, { role, env });
+    if (entry === undefined) continue;
+    if (entry.why === INSTALLATION_MODE && isSetByInstallation(loaded)) continue;
+    found.push({ path, where, why: entry.why, about: entry.path });
   }
   return found;
 }

@@ -2,6 +2,7 @@
 // and credentials inside addresses, appear as `***`.
 
 import { formatDuration } from "#base/duration.ts";
+import { reasonInForce, type Surroundings } from "./ineffective.ts";
 import type { Loaded } from "./load.ts";
 import type { LeafRow, Row, Table } from "./table/row.ts";
 import { withoutCredentials } from "./table/value.ts";
@@ -44,16 +45,23 @@ function shownObject(table: Table, value: unknown): Readonly<Record<string, unkn
   );
 }
 
-/** YAML text. The line of each key ends in a comment that names the source of its value. */
-export function printYaml(loaded: Loaded): string {
+type Environment = Surroundings["env"];
+
+/** YAML text. The line of each key ends in a comment that names the source of its value, and says if it has no effect. */
+export function printYaml(loaded: Loaded, env: Environment = {}): string {
   const lines: string[] = [];
   const { table } = PROCESSES[loaded.process];
-  printObject(loaded, table, loaded.config, "", lines);
+  const noteOf = (path: string, row: LeafRow) => {
+    const why = reasonInForce(loaded, path, { role: "process", env });
+    const origin = originText(loaded, path, row);
+    return why === undefined ? origin : `${origin}; no effect: ${why}`;
+  };
+  printObject(noteOf, table, loaded.config, "", lines);
   return `${lines.join("\n")}\n`;
 }
 
 function printObject(
-  loaded: Loaded,
+  noteOf: (path: string, row: LeafRow) => string,
   table: Table,
   settings: unknown,
   path: string,
@@ -67,10 +75,10 @@ function printObject(
     const here = joined(path, key);
     if (row.kind === "object") {
       lines.push(`${indent}${key}:`);
-      printObject(loaded, row.table, values[key], here, lines);
+      printObject(noteOf, row.table, values[key], here, lines);
     } else {
       const text = JSON.stringify(shown(row, values[key]));
-      lines.push(`${indent}${key}: ${text} # ${originText(loaded, here, row)}`);
+      lines.push(`${indent}${key}: ${text} # ${noteOf(here, row)}`);
     }
   }
 }
@@ -82,10 +90,18 @@ function originText(loaded: Loaded, path: string, row: LeafRow): string {
   return row.deprecated === undefined ? from : `${from} (deprecated)`;
 }
 
-/** JSON text: `{process, config, origins}`, with `origins` by dotted key path. */
-export function printJson(loaded: Loaded): string {
+/** JSON text: `{process, config, origins, without_effect}`, the last two by dotted key path. */
+export function printJson(loaded: Loaded, env: Environment = {}): string {
   const { table } = PROCESSES[loaded.process];
   const config = shownObject(table, loaded.config);
   const origins = Object.fromEntries(loaded.origins);
-  return `${JSON.stringify({ process: loaded.process, config, origins }, undefined, 2)}\n`;
+  const around: Surroundings = { role: "process", env };
+  const without_effect = Object.fromEntries(
+    [...loaded.origins.keys()].flatMap((path) => {
+      const why = reasonInForce(loaded, path, around);
+      return why === undefined ? [] : [[path, why]];
+    }),
+  );
+  const printed = { process: loaded.process, config, origins, without_effect };
+  return `${JSON.stringify(printed, undefined, 2)}\n`;
 }

@@ -108,7 +108,7 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
     opened.reopen?.();
     log.info({}, "SIGHUP: reopened the log files, reading the policy files again");
   });
-  logConfigNotes(configs, log.child("config"));
+  logConfigNotes(configs, env, log.child("config"));
   const metrics = new Metrics(settings.metrics);
   const serverMetrics = new ServerMetrics(settings.server);
   metrics.add(serverMetrics);
@@ -203,20 +203,26 @@ export function stopTimeLimit({ server }: Pick<ProcessSettings, "server">): numb
 }
 
 /** Logs the remarks from loading the configuration, and the settings that have no effect. */
-function logConfigNotes(configs: readonly Loaded[], log: Log): void {
-  const effects = configs.map((loaded, at) =>
-    ineffectiveSettings(loaded, at > 0 ? "part" : configs.length > 1 ? "standalone" : "process"),
-  );
+function logConfigNotes(configs: readonly Loaded[], env: ProcessContext["env"], log: Log): void {
+  const effects = configs.map((loaded, at) => {
+    const role = at > 0 ? "part" : configs.length > 1 ? "standalone" : "process";
+    return ineffectiveSettings(loaded, role, env);
+  });
   const notes = new Map(
     configs.flatMap((loaded) => loaded.notes).map((note) => [JSON.stringify(note), note]),
   );
   for (const { level, path, where, message } of notes.values())
     log[level]({ path, where }, message);
   for (const [at, loaded] of configs.entries()) {
-    for (const { path, where, why } of effects[at] ?? []) {
-      if (configs.some((other, place) => place !== at && takes(other, effects[place], path, where)))
-        continue;
-      log.warn({ path, where }, `${loaded.process} setting ${path} has no effect: ${why}`);
+    const unused = (effects[at] ?? []).filter(
+      ({ path, where }) =>
+        !configs.some((other, place) => place !== at && takes(other, effects[place], path, where)),
+    );
+    for (const [first, ...more] of Map.groupBy(unused, ({ about }) => about).values()) {
+      if (first === undefined) continue;
+      const { path, where, why } = first;
+      const also = more.length === 0 ? {} : { also: more.map((setting) => setting.path) };
+      log.warn({ path, where, ...also }, `${loaded.process} setting ${path} has no effect: ${why}`);
     }
   }
 }

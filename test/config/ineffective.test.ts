@@ -86,6 +86,63 @@ test("the installation mode that charts and the injector set is no mistake", () 
   assert.equal(namedOf("LINUX_BARE_METAL").length, 1);
 });
 
+const CONDITIONAL: readonly {
+  readonly set: Readonly<Record<string, string>>;
+  readonly by: Readonly<Record<string, string>>;
+  readonly env?: Readonly<Record<string, string>>;
+}[] = [
+  {
+    set: { SVC_AGENT_AGENT_FUNCTIONS_CLIENT_GRPC_INSECURE: "true" },
+    by: { SVC_AGENT_AGENT_FUNCTIONS_ENDPOINTS: '["c:8080"]' },
+  },
+  {
+    set: { SVC_AGENT_AGENT_FUNCTIONS_TOKEN: "a".repeat(16) },
+    by: { SVC_AGENT_AGENT_FUNCTIONS_ENDPOINTS: '["c:8080"]' },
+  },
+  {
+    set: { SVC_AGENT_CRASHREPORT_ENVIRONMENT: "x" },
+    by: { SVC_AGENT_CRASHREPORT_DSN: "https://key@host/1" },
+  },
+  {
+    set: { SVC_AGENT_DIST_CACHE_BIND_ADDR: ":1", SVC_AGENT_COUNTERS_ENGINE: "local" },
+    by: { SVC_AGENT_COUNTERS_ENGINE: "auto" },
+  },
+  {
+    set: { SVC_AGENT_PROMETHEUS_HTTP_CLIENT_TIMEOUT: "1s" },
+    by: { SVC_AGENT_PROMETHEUS_ADDRESS: "http://p:9090" },
+  },
+  {
+    set: { SVC_AGENT_KUBERNETES_CLIENT_HTTP_CLIENT_TIMEOUT: "1s" },
+    by: { SVC_AGENT_SERVICE_DISCOVERY_KUBERNETES_ENABLED: "true" },
+    env: { KUBERNETES_SERVICE_HOST: "10.0.0.1" },
+  },
+];
+
+for (const { set, by, env = {} } of CONDITIONAL) {
+  const [name = ""] = Object.keys(set);
+  test(`${name} is reported where nothing uses it, and not where something does`, () => {
+    const [unused, ...more] = ineffectiveSettings(configOf("agent", set), "process");
+    assert.equal(unused?.where, name);
+    assert.deepEqual(more, []);
+    assert.deepEqual(ineffectiveSettings(configOf("agent", { ...set, ...by }), "process", env), []);
+  });
+}
+
+test("auto counts locally in standalone, where dist_cache has no effect", () => {
+  const loaded = configOf("agent", { SVC_AGENT_DIST_CACHE_BIND_ADDR: ":1" });
+  assert.deepEqual(ineffectiveSettings(loaded, "process"), []);
+  assert.equal(ineffectiveSettings(loaded, "standalone").length, 1);
+});
+
+test("a controller has an API server in a cluster or by KUBECONFIG", () => {
+  const loaded = configOf("controller", {
+    SVC_CONTROLLER_KUBERNETES_CLIENT_HTTP_CLIENT_TIMEOUT: "1s",
+  });
+  assert.equal(ineffectiveSettings(loaded, "process").length, 1);
+  for (const name of ["KUBECONFIG", "KUBERNETES_SERVICE_HOST"])
+    assert.deepEqual(ineffectiveSettings(loaded, "process", { [name]: "x" }), []);
+});
+
 test("set server keys of the controller are reported as unused", () => {
   const named = ineffectiveSettings(
     configOf("controller", { SVC_CONTROLLER_SERVER_LISTENER_ADDR: ":1" }),

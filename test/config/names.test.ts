@@ -10,6 +10,22 @@ test("names follow the key path; objects end in an underscore", () => {
   assert.equal(nameOf("controller", "", "object"), "SVC_CONTROLLER_");
 });
 
+test("a name in lower case is ignored, and named", () => {
+  const { config, notes } = configOf("agent", {
+    svc_agent_log_level: "warn",
+    Svc_Agent_Log_Format: "text",
+    svc_controller_log_level: "warn",
+  });
+  assert.equal(config.log.level, "info");
+  assert.deepEqual(
+    notes.flatMap(({ message }) => (message.includes("is ignored") ? [message] : [])),
+    [
+      "svc_agent_log_level is ignored: did you mean SVC_AGENT_LOG_LEVEL?",
+      "Svc_Agent_Log_Format is ignored: did you mean SVC_AGENT_LOG_FORMAT?",
+    ],
+  );
+});
+
 test("the more specific name wins: key over object over outer object", () => {
   const { config } = configOf("agent", {
     SVC_AGENT_SERVER_HTTP_READ_TIMEOUT: "1s",

@@ -20,8 +20,16 @@ test("the printed tree names the source of every value", () => {
   assert.match(text, /^ {4}read_timeout: "90s" # environment/m);
   assert.match(text, /^ {4}grace: "1500ms" # environment/m);
   assert.match(text, /^ {2}password: "\*\*\*" # environment SVC_AGENT_ETCD_PASSWORD$/m);
-  assert.match(text, /^ {2}api_key: "" # default$/m);
+  assert.match(text, /^ {2}api_key: "" # default; no effect: /m);
   assert.match(text, /writers: \[\{"compress":false,"file":"a"/);
+});
+
+test("the printed tree says which keys have no effect as the process is configured", () => {
+  const text = printYaml(configOf("agent", { ...ENV, SVC_AGENT_COUNTERS_ENGINE: "local" }));
+  const why = "agents count for each other only with counters.engine: peers";
+  assert.match(text, new RegExp(`^ {2}replica_count: 1 # default; no effect: ${why}$`, "m"));
+  assert.match(text, /^ {2}dsn: "" # default$/m);
+  assert.match(text, /# default; no effect: not built yet: caches$/m);
 });
 
 test("the printed tree is YAML that sets the same values", () => {
@@ -40,4 +48,6 @@ test("as JSON, with origins by path", () => {
     where: "SVC_CONTROLLER_LOG_LEVEL",
   });
   assert.equal(read.origins["server.listener.addr"].source, "default");
+  assert.match(read.without_effect["crashreport.environment"], /crashreport\.dsn is empty/);
+  assert.equal(read.without_effect["log.level"], undefined);
 });

@@ -54,3 +54,36 @@ test("settings without effect are logged: those of the first tree as the process
   assert.equal(found.length, 1);
   assert.match(found[0]?.message ?? "", /^controller setting server\.listener\.addr has no effect/);
 });
+
+test("settings without effect for one reason are one warning", async (t) => {
+  const scope = new Scope();
+  t.after(() => scope.close("cut"));
+  const log = memoryLog();
+  startProcess({
+    configs: [
+      configOf("agent", {
+        SVC_AGENT_COUNTERS_ENGINE: "local",
+        SVC_AGENT_DIST_CACHE_BIND_ADDR: ":1",
+        SVC_AGENT_DIST_CACHE_REPLICA_COUNT: "2",
+      }),
+    ],
+    store: memoryStore(),
+    context: processContext(scope),
+    chance: seededChance(1),
+    log: { ...log, close: async () => undefined },
+  });
+  const found = log.lines.filter(({ message }) => message.includes("has no effect"));
+  assert.deepEqual(
+    found.map(({ message, fields }) => [message, fields]),
+    [
+      [
+        "agent setting dist_cache.bind_addr has no effect: agents count for each other only with counters.engine: peers",
+        {
+          path: "dist_cache.bind_addr",
+          where: "SVC_AGENT_DIST_CACHE_BIND_ADDR",
+          also: ["dist_cache.replica_count"],
+        },
+      ],
+    ],
+  );
+});

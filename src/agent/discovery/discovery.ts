@@ -25,7 +25,10 @@ export async function discover(process: SluiceProcess, config: AgentConfig): Pro
   const { enabled, source } = config.service_discovery.kubernetes;
   if (!enabled) return NOTHING;
   if (source === "controller") return followPublished(process);
-  return process.env[IN_CLUSTER]
-    ? ((await discoverInCluster(process, config)) ?? NOTHING)
-    : NOTHING;
+  if (process.env[IN_CLUSTER]) return (await discoverInCluster(process, config)) ?? NOTHING;
+  if (process.env["KUBECONFIG"]) {
+    const message = `KUBECONFIG is set, but pods and services are not followed: ${IN_CLUSTER} is not, so this agent runs outside a cluster`;
+    process.log.child("discovery").info({}, message);
+  }
+  return NOTHING;
 }

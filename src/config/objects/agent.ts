@@ -42,7 +42,7 @@ export const agentFunctionsConfig = table(
       "",
       anyText,
       "Administration token of these controllers (`server.administration.token`), sent with the call.",
-      { secret: true },
+      { own: true, secret: true },
     ),
     client: object(clientConfig),
   },

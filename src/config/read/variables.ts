@@ -64,6 +64,11 @@ export function readVariables(
     else if (isSetByKubernetes(variable, keys)) ignored.push(variable.name);
     else unknown(into, variable, prefix, [...keys.keys(), ...objects.keys()]);
   }
+  for (const { name, origin } of variables) {
+    const upper = name.toUpperCase();
+    if (name.startsWith(prefix) || !upper.startsWith(prefix)) continue;
+    into.note("warn", "", origin.where, `${name} is ignored: did you mean ${upper}?`);
+  }
   if (ignored.length > 0) {
     const message = `ignored: names that Kubernetes sets for services: ${ignored.join(", ")}`;
     into.note("info", "", "", message);

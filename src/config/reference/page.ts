@@ -131,7 +131,7 @@ function withoutEffect(process: ProcessName): readonly string[] {
   const lines = [
     `### Keys of the ${process} without effect`,
     "",
-    `These keys are accepted and validated, so that existing configurations load, but have no effect. Sluice logs each one that is set, once, at start. \`…\` stands for all keys of an object.`,
+    `These keys are accepted and validated, so that existing configurations load, but have no effect. Sluice logs each one that is set, once, at start. Others have no effect as the process is configured (\`dist_cache.…\` without \`counters.engine: peers\`, say): \`sluice ${process} config\` marks both. \`…\` stands for all keys of an object.`,
     "",
     ...head("Key", "Keys", "Why"),
   ];

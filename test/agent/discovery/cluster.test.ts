@@ -17,6 +17,7 @@ import {
   slice,
 } from "../../kit/kube/fake-cluster.ts";
 import { call } from "../../kit/sluice/check.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
 import { until } from "../../kit/until.ts";
 import { degraded, get, labelsOf, startAgent } from "./kit.ts";
 
@@ -129,4 +130,12 @@ test("nothing is asked where discovery is switched off", async (t) => {
   });
   assert.equal(await degraded(address), undefined);
   assert.deepEqual(api.asked, []);
+});
+
+test("an agent with nothing but a kubeconfig says why it follows nothing", async (t) => {
+  const log = memoryLog();
+  await startAgent(t, { store: memoryStore(), env: { KUBECONFIG: "/root/.kube/config" }, log });
+  const said = log.lines.filter(({ message }) => message.startsWith("KUBECONFIG is set"));
+  assert.match(said[0]?.message ?? "", /KUBERNETES_SERVICE_HOST is not/);
+  assert.equal(said.length, 1);
 });

@@ -10,7 +10,7 @@ import { variables } from "../../kit/process.ts";
 import { processContext } from "../../kit/process-context.ts";
 import { call } from "../../kit/sluice/check.ts";
 import { configOf } from "../../kit/sluice/config.ts";
-import { memoryLog } from "../../kit/sluice/log.ts";
+import { type MemoryLog, memoryLog } from "../../kit/sluice/log.ts";
 
 export interface AgentOptions {
   readonly store: Store;
@@ -18,12 +18,13 @@ export interface AgentOptions {
   readonly keys?: Readonly<Record<string, string>>;
   /** The environment that its pod has by itself. */
   readonly env: Readonly<Record<string, string>>;
+  readonly log?: MemoryLog;
 }
 
 /** Starts an agent, and resolves with its address. */
 export async function startAgent(
   t: TestContext,
-  { store, keys = {}, env }: AgentOptions,
+  { store, keys = {}, env, log = memoryLog() }: AgentOptions,
 ): Promise<string> {
   const scope = new Scope();
   t.after(() => scope.close("cut"));
@@ -32,7 +33,7 @@ export async function startAgent(
     store,
     context: processContext(scope, { env }),
     chance: seededChance(1),
-    log: { ...memoryLog(), close: async () => undefined },
+    log: { ...log, close: async () => undefined },
   });
   return main.address;
 }
