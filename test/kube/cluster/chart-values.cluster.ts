@@ -475,5 +475,3 @@ test("the notes of the chart sluice name only what the release has", async (t) =
   );
   assert.match(noAgents, /this release has none/);
 });
-
-/** All charts, with as much as there is. */
