@@ -28,6 +28,27 @@ function choice(...values: readonly string[]): JsonSchema {
   return { enum: values };
 }
 
+/** Names as the API server accepts them; empty means none or the default. */
+const NAME: JsonSchema = {
+  type: "string",
+  maxLength: 253,
+  pattern: "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
+};
+/** A name from which those of Services are made. */
+const LABEL_NAME: JsonSchema = {
+  type: "string",
+  maxLength: 63,
+  pattern: "^([a-z]([-a-z0-9]*[a-z0-9])?)?$",
+};
+const LABELS: JsonSchema = {
+  type: "object",
+  additionalProperties: {
+    type: "string",
+    maxLength: 63,
+    pattern: "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+  },
+};
+
 const QUANTITY: JsonSchema = {
   type: ["string", "number"],
   pattern: "^[0-9]+([.][0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti)?$",
@@ -44,26 +65,72 @@ const IMAGE = only({
   pullSecrets: NAMES,
 });
 
+/** The fields of Kubernetes' Toleration, PodAffinity and so on: the API server would refuse others only when it is asked. */
+const TOLERATION = only({
+  key: TEXT,
+  operator: choice("Exists", "Equal"),
+  value: TEXT,
+  effect: choice("NoSchedule", "PreferNoSchedule", "NoExecute"),
+  tolerationSeconds: { type: "integer" },
+});
+const SPREAD: JsonSchema = {
+  ...only({
+    maxSkew: { type: "integer", minimum: 1 },
+    topologyKey: { type: "string", minLength: 1 },
+    whenUnsatisfiable: choice("DoNotSchedule", "ScheduleAnyway"),
+    labelSelector: ANYTHING,
+    minDomains: { type: "integer", minimum: 1 },
+    matchLabelKeys: NAMES,
+    nodeAffinityPolicy: choice("Honor", "Ignore"),
+    nodeTaintsPolicy: choice("Honor", "Ignore"),
+  }),
+  required: ["maxSkew", "topologyKey", "whenUnsatisfiable"],
+};
+const VARIABLE: JsonSchema = {
+  ...only({ name: { type: "string", minLength: 1 }, value: TEXT, valueFrom: ANYTHING }),
+  required: ["name"],
+};
+const MOUNT: JsonSchema = {
+  ...only({
+    name: { type: "string", minLength: 1 },
+    mountPath: { type: "string", minLength: 1 },
+    subPath: TEXT,
+    subPathExpr: TEXT,
+    readOnly: BOOL,
+    recursiveReadOnly: TEXT,
+    mountPropagation: TEXT,
+  }),
+  required: ["name", "mountPath"],
+};
+/** Kinds of volumes are too many to list. */
+const VOLUME: JsonSchema = {
+  type: "object",
+  required: ["name"],
+  properties: {
+    name: { type: "string", maxLength: 63, pattern: "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" },
+  },
+};
+
 /** Values that every workload has. */
 const PLACEMENT = {
-  priorityClassName: TEXT,
-  nodeSelector: TEXTS,
-  affinity: ANYTHING,
-  tolerations: OBJECTS,
+  priorityClassName: NAME,
+  nodeSelector: LABELS,
+  affinity: only({ nodeAffinity: ANYTHING, podAffinity: ANYTHING, podAntiAffinity: ANYTHING }),
+  tolerations: { type: "array", items: TOLERATION },
 } as const;
 
 const WORKLOAD = {
   ...PLACEMENT,
   resources: RESOURCES,
   podAnnotations: TEXTS,
-  podLabels: TEXTS,
-  topologySpreadConstraints: OBJECTS,
-  extraEnv: { type: "array", items: { type: "object", required: ["name"] } },
+  podLabels: LABELS,
+  topologySpreadConstraints: { type: "array", items: SPREAD },
+  extraEnv: { type: "array", items: VARIABLE },
 } as const;
 
 const MOUNTED = {
-  extraVolumes: OBJECTS,
-  extraVolumeMounts: OBJECTS,
+  extraVolumes: { type: "array", items: VOLUME },
+  extraVolumeMounts: { type: "array", items: MOUNT },
   terminationGracePeriodSeconds: COUNT,
 } as const;
 
@@ -72,7 +139,7 @@ const BUDGET = only({
   maxUnavailable: { type: ["integer", "string"], minimum: 1, pattern: "^[0-9]+%$" },
 });
 
-const CERTIFICATE = only({ secretName: TEXT, authority: BOOL, certificate: BOOL });
+const CERTIFICATE = only({ secretName: NAME, authority: BOOL, certificate: BOOL });
 
 function certificates(...uses: readonly string[]): JsonSchema {
   return only(Object.fromEntries(uses.map((use) => [use, CERTIFICATE])));
@@ -104,10 +171,10 @@ const COMMON = {
   enabled: BOOL,
   global: GLOBAL,
   image: IMAGE,
-  commonLabels: TEXTS,
-  fullnameOverride: TEXT,
+  commonLabels: LABELS,
+  fullnameOverride: LABEL_NAME,
   service: only({ annotations: TEXTS }),
-  serviceAccount: only({ name: TEXT, annotations: TEXTS }),
+  serviceAccount: only({ name: NAME, annotations: TEXTS }),
   prometheusRule: only({ enabled: BOOL, labels: TEXTS }),
   dashboard: only({ enabled: BOOL, labels: TEXTS, annotations: TEXTS }),
   "sluice-library": ANYTHING,

@@ -95,9 +95,7 @@ export function environment(
   return env;
 }
 
-export const EVERYTHING_AGENT: Values = {
-  networkPolicy: { enabled: true },
-  podMonitor: { enabled: true },
+export const EVERYTHING_SIDECAR: Values = {
   prometheusRule: { enabled: true },
   dashboard: { enabled: true },
   tls: Object.fromEntries(
@@ -107,11 +105,17 @@ export const EVERYTHING_AGENT: Values = {
     ]),
   ),
   agent: {
-    priorityClassName: "high",
     config: { counters: { redis: { url: "rediss://redis:6379" } }, etcd: { username: "agent" } },
     secrets: { etcd: { password: { name: "etcd", key: "password" } } },
   },
 };
+
+/** For agents that run by themselves. */
+export const EVERYTHING_AGENT: Values = merged(EVERYTHING_SIDECAR, {
+  networkPolicy: { enabled: true },
+  podMonitor: { enabled: true },
+  agent: { priorityClassName: "high" },
+});
 
 export const EVERYTHING_CONTROLLER: Values = {
   networkPolicy: { enabled: true },
@@ -128,7 +132,8 @@ export const EVERYTHING_CONTROLLER: Values = {
 export function everything(): Promise<readonly (readonly Rendered[])[]> {
   return Promise.all([
     objectsIn("sluice"),
-    ...MODES.map((installationMode) => agent({ installationMode }, EVERYTHING_AGENT)),
+    agent(EVERYTHING_SIDECAR),
+    ...MODES.slice(1).map((installationMode) => agent({ installationMode }, EVERYTHING_AGENT)),
     controller(),
     controller(EVERYTHING_CONTROLLER),
   ]);

@@ -297,6 +297,22 @@ test("sidecars and controllers do not share a Secret with a password or a privat
   await release(both("shared"), noInjector, daemons);
 });
 
+test("values that only the API server would refuse are refused with their path", async () => {
+  for (const [path, value, where] of [
+    ["fullnameOverride", "UPPER_case", "/fullnameOverride"],
+    ["commonLabels", { team: "not a label" }, "/commonLabels/team"],
+    ["serviceAccount.name", "Agent", "/serviceAccount/name"],
+    ["controller.tolerations", [{ foo: 1 }], "/controller/tolerations/0"],
+    ["controller.affinity", { foo: 1 }, "/controller/affinity"],
+    ["controller.priorityClassName", "High", "/controller/priorityClassName"],
+    ["controller.extraEnv", [{ name: "A", value: 1 }], "/controller/extraEnv/0/value"],
+    ["controller.extraVolumes", [{ emptyDir: {} }], "/controller/extraVolumes/0"],
+    ["controller.extraVolumeMounts", [{ name: "more" }], "/controller/extraVolumeMounts/0"],
+    ["controller.topologySpreadConstraints", [{}], "/controller/topologySpreadConstraints/0"],
+  ] as const)
+    await assert.rejects(controller(treeOf(path, value)), new RegExp(`at '${where}'`), path);
+});
+
 test("without an etcd, a chart says which value to set", async () => {
   await assert.rejects(objectsIn("sluice-agent"), /agent\.config\.etcd\.endpoints: wanted/);
   await assert.rejects(
@@ -475,5 +491,3 @@ test("the notes of the chart sluice name only what the release has", async (t) =
   );
   assert.match(noAgents, /this release has none/);
 });
-
-/** All charts, with as much as there is. */

@@ -12,8 +12,8 @@ import {
   agent,
   controller,
   DISCOVERS,
-  EVERYTHING_AGENT,
   EVERYTHING_CONTROLLER,
+  EVERYTHING_SIDECAR,
   environment,
   envOf,
   everything,
@@ -204,13 +204,13 @@ test("no ConfigMap holds a secret, and secrets are only referred to", async () =
         if (secret.includes(name)) assert.equal(value, undefined, name);
   }
   assert.ok(maps > 5);
-  const sidecar = only(await agent(EVERYTHING_AGENT), "ConfigMap", "sluice-sidecars");
+  const sidecar = only(await agent(EVERYTHING_SIDECAR), "ConfigMap", "sluice-sidecars");
   assert.equal(sidecar["data"].SVC_INJECTOR_SIDECAR_SECRETS, '["etcd.password=etcd/password"]');
   assert.equal(sidecar["data"].SVC_INJECTOR_SIDECAR_CERTIFICATES, "tls");
 });
 
 test("sidecars get one Secret with certificates, and the injector the right to copy what they use", async () => {
-  const objects = await agent(EVERYTHING_AGENT);
+  const objects = await agent(EVERYTHING_SIDECAR);
   const role = only(objects, "ClusterRole");
   assert.deepEqual(role["rules"], [
     { apiGroups: [""], resources: ["secrets"], verbs: ["create"] },
@@ -256,7 +256,7 @@ test("a second rendering is the same", async () => {
   const both = () =>
     Promise.all([
       rendered("sluice"),
-      rendered("sluice-agent", merged(needed("agent"), EVERYTHING_AGENT)),
+      rendered("sluice-agent", merged(needed("agent"), EVERYTHING_SIDECAR)),
       rendered("sluice-controller", merged(needed("controller"), EVERYTHING_CONTROLLER)),
     ]);
   assert.deepEqual(await both(), await both());
