@@ -130,19 +130,19 @@ interface Condition<Config> extends Entry {
   readonly applies: (config: Config, around: Surroundings) => boolean;
 }
 
-const NO_DSN = {
+const NO_DSN: Readonly<Record<"path" | "except" | "why", string>> = {
   path: "crashreport",
   except: "crashreport.dsn",
   why: "no crash is reported while crashreport.dsn is empty",
 };
-const NO_METRICS_SERVER = {
+const NO_METRICS_SERVER: Readonly<Record<"path" | "why", string>> = {
   path: "prometheus.http_client",
   why: "no server is called while prometheus.address is empty",
 };
 const KUBERNETES_CLIENT = "kubernetes_client";
 
 /** Keys that have no effect because of how other keys are set, or of where the process runs. */
-const CONDITIONS: { readonly [P in ProcessName]: readonly Condition<ConfigOf[P]>[] } = {
+const CONDITIONS: Readonly<{ [P in ProcessName]: readonly Condition<ConfigOf[P]>[] }> = {
   agent: [
     {
       path: "agent_functions.client",

@@ -87,6 +87,7 @@ export function injectionSettings({ injector, agent }: InjectorConfigs): Configu
   const env = [
     ...environmentOf(agent, standIns(injector), faults),
     ...referencesOf(injector, faults),
+    ...injector.config.sidecar.extra_env.map(variableIn),
   ];
   const { port, isPortChosen } = portOf(agent, faults);
   faults.push(...clashesOf(injector, port));
@@ -148,6 +149,13 @@ function containerOf({ image, image_pull_policy, run_as_user, resources }: Conta
   };
 }
 
+/** `NAME=VALUE` as a variable. Kubernetes replaces `$(NAME)` in variables. */
+function variableIn(text: string): EnvVar {
+  const equals = text.indexOf("=");
+  const value = text.slice(equals + 1).replaceAll("$(", () => "$$(");
+  return { name: text.slice(0, equals), value };
+}
+
 /** Everyone who may read pods reads their variables, so secrets go by reference. */
 function environmentOf(
   agent: Loaded<"agent">,
@@ -161,8 +169,7 @@ function environmentOf(
       faults.push({ process: "agent", path, where, wanted, got: "a value" });
       return [];
     }
-    // Kubernetes replaces `$(NAME)` in variables.
-    return [{ name, value: text.replaceAll("$(", () => "$$(") }];
+    return [variableIn(`${name}=${text}`)];
   });
 }
 

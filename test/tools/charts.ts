@@ -1,6 +1,8 @@
 // Files of deploy/charts that follow from the configuration tables: the schemas of the charts' values, by which Helm
 // refuses a wrong key or value with its path, and the lists of keys that are secret.
 
+import { readFileSync } from "node:fs";
+import { parse } from "yaml";
 import { configSchema, type JsonSchema } from "#config/reference/schema.ts";
 import { address, proxyAddress } from "#config/table/format.ts";
 import type { Row, Table } from "#config/table/row.ts";
@@ -374,9 +376,16 @@ function secretKeys(process: ProcessName): string {
   return `${JSON.stringify(paths, undefined, 1)}\n`;
 }
 
+/** The values of a chart, which its templates cannot tell from those that somebody set. */
+function defaultsOf(chart: string): string {
+  const text = readFileSync(`deploy/charts/${chart}/values.yaml`, "utf8");
+  return `${JSON.stringify(parse(text), undefined, 1)}\n`;
+}
+
 /** By path from the root of the repository, each with the function that returns its text. */
 export const CHART_FILES: Readonly<Record<string, () => string>> = {
   "deploy/charts/sluice-agent/values.schema.json": agentValues,
+  "deploy/charts/sluice-agent/files/defaults.json": () => defaultsOf("sluice-agent"),
   "deploy/charts/sluice-agent/files/secrets.json": () => secretKeys("agent"),
   "deploy/charts/sluice-controller/values.schema.json": controllerValues,
   "deploy/charts/sluice-controller/files/secrets.json": () => secretKeys("controller"),

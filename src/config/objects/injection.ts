@@ -49,6 +49,16 @@ const secretReference: TextFormat = {
   bad: ["", "etcd.password", "etcd.password=secret", "ETCD=a/b", "a=B/c"],
 };
 
+/** A name without `=`, which the kubelet takes, and any text. */
+const ENTRY_OF_ENVIRONMENT = /^[A-Za-z_][A-Za-z0-9_.-]*=/;
+
+const environmentEntry: TextFormat = {
+  wanted: "NAME=VALUE: a variable that is no key of the agent (SVC_AGENT_…), and its value",
+  accepts: (text) => ENTRY_OF_ENVIRONMENT.test(text) && !text.startsWith("SVC_AGENT_"),
+  good: ["NODE_OPTIONS=--max-old-space-size=256", "EMPTY="],
+  bad: ["", "NAME", "=value", "1A=b", "SVC_AGENT_LOG_LEVEL=debug"],
+};
+
 const POSITIVE_PORT = { min: 1, max: 65_535 } as const;
 
 const resources = (name: string, memoryRequest: string) =>
@@ -88,6 +98,11 @@ export const sidecarConfig = table(
       "",
       optionalName,
       "ConfigMap of the injector's namespace with more variables: SVC_INJECTOR_SIDECAR_…, SVC_INJECTOR_ENVOY_… and SVC_AGENT_…, over which those of the injector's environment win. It is followed: a change applies to pods that start afterwards. Entries with faults are reported, and the last good ones stay in force.",
+      { own: true },
+    ),
+    extra_env: strings(
+      environmentEntry,
+      "Further variables of the agent's container. Keys of the agent have variables of their own, SVC_AGENT_….",
       { own: true },
     ),
     image: string("", anyText, "Image of Sluice. Required, here or in the ConfigMap.", {

@@ -77,6 +77,46 @@ test("each mode renders what it says", async () => {
   assert.equal(map["data"].SVC_AGENT_CLOUDEXT_INSTALLATION_MODE, "KUBERNETES_SIDECAR");
 });
 
+test("a request of resources above its limit is refused, whatever their units", async () => {
+  const resources = (memory: string, cpu: unknown = "100m") => ({
+    requests: { memory, cpu },
+    limits: { memory: "1Gi", cpu: "2" },
+  });
+  const daemons = { installationMode: "KUBERNETES_DAEMONSET" };
+  for (const wrong of [resources("1025Mi"), resources("2G"), resources("1Mi", 3)]) {
+    const message = /resources\.requests\.(memory|cpu): wanted at most the limit, (1Gi|2), got/;
+    await assert.rejects(agent({ agent: { resources: wrong } }), message);
+    await assert.rejects(agent(daemons, { agent: { resources: wrong } }), message);
+    await assert.rejects(agent({ sidecars: { envoy: { resources: wrong } } }), message);
+    await assert.rejects(controller({ controller: { resources: wrong } }), message);
+    await assert.rejects(controller({ injector: { resources: wrong } }), message);
+  }
+  for (const right of [resources("1024Mi"), resources("1G", 2), resources("1048576Ki", "2000m")])
+    await agent(daemons, { agent: { resources: right } });
+});
+
+test("sidecars get further variables, and a PodMonitor that finds them in each namespace", async () => {
+  const extraEnv = [
+    { name: "NODE_OPTIONS", value: "--max-old-space-size=256" },
+    { name: "SVC_AGENT_LOG_LEVEL", value: "debug" },
+  ];
+  const objects = await agent({ agent: { extraEnv }, podMonitor: { enabled: true } });
+  const { data } = only(objects, "ConfigMap") as Rendered & { data: Record<string, string> };
+  assert.equal(data["SVC_INJECTOR_SIDECAR_EXTRA_ENV"], '["NODE_OPTIONS=--max-old-space-size=256"]');
+  assert.equal(data["SVC_AGENT_LOG_LEVEL"], "debug");
+  const { spec } = only(objects, "PodMonitor") as Rendered & {
+    spec: { namespaceSelector: object; selector: object; podMetricsEndpoints: { port: string }[] };
+  };
+  assert.deepEqual(spec.namespaceSelector, { any: true });
+  assert.deepEqual(spec.selector, {});
+  assert.equal(spec.podMetricsEndpoints[0]?.port, "sluice-metrics");
+  const secret = { name: "A", valueFrom: { secretKeyRef: { name: "a", key: "b" } } };
+  await assert.rejects(
+    agent({ agent: { extraEnv: [secret] } }),
+    /agent\.extraEnv: .*got valueFrom for A/,
+  );
+});
+
 test("values of Aperture's charts choose the mode, or are refused by name", async () => {
   const modeOf = async (...values: readonly Values[]) =>
     kinds(await agent(...values)).find((kind) => /DaemonSet|Deployment|ConfigMap/.test(kind));

@@ -308,7 +308,7 @@ test("the umbrella chart wires its parts together, and production leaves two of 
 test("webhook and certificate are left to their owner", async () => {
   const objects = await controller();
   const webhook = only(objects, "MutatingWebhookConfiguration");
-  assert.equal(webhook["webhooks"].length, 2);
+  assert.equal(webhook["webhooks"].length, 3);
   for (const { clientConfig, namespaceSelector } of webhook["webhooks"]) {
     assert.equal(clientConfig.caBundle, undefined);
     const ignored = namespaceSelector.matchExpressions.find(
@@ -358,6 +358,7 @@ test("controllers get rights where they scale, in all namespaces or in those tha
     of("", "replicationcontrollers", "list", "watch"),
     of("", "replicationcontrollers/scale", "get", "update"),
     of("autoscaling", "horizontalpodautoscalers", "list", "watch"),
+    of("events.k8s.io", "events", "create"),
   ]);
   assert.equal(podOf(only(everywhere, "Deployment")).automountServiceAccountToken, true);
   const named = await controller(none, own, { autoScale: { namespaces: ["shop", "stock"] } });

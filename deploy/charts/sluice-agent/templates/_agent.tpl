@@ -112,7 +112,7 @@ ports:
   - { name: membership, containerPort: {{ include "sluice.port" (dict "config" .Values.agent.config "path" "dist_cache.memberlist_bind_addr" "default" ":3322" "where" "agent.config") }}, protocol: UDP }
 {{- include "sluice.probes" (dict "tls" $server.secretName "clientCertificates" (and $server.secretName $server.authority)) }}
 resources:
-  {{- toYaml .Values.agent.resources | nindent 2 }}
+  {{- include "sluice.resources" (dict "path" "agent.resources" "resources" .Values.agent.resources) | nindent 2 }}
 securityContext:
   {{- include "sluice.containerSecurity" . | nindent 2 }}
 {{- with concat $tls.mounts .Values.agent.extraVolumeMounts }}
@@ -160,62 +160,25 @@ them through the controller.
 {{- end -}}
 
 {{/*
-Refuses values that change nothing in this mode. A value counts as given where it differs from values.yaml, which templates
-cannot read: the defaults stand here, and a test changes every value in every mode.
+Refuses values that the chosen mode does not use: files/modes.yaml says which, and files/defaults.json what they are where
+nobody set them.
 */}}
 {{- define "agent.refuseIdle" -}}
 {{- $mode := include "agent.mode" . -}}
-{{- $idle := list -}}
-{{- if eq $mode "KUBERNETES_SIDECAR" -}}
-{{- $own := "the pod is the application's, whose manifest says this" -}}
-{{- $idle = concat $idle (list
-  (list "agent.extraEnv" list "sidecars have the variables of agent.config and agent.secrets only")
-  (list "agent.extraVolumes" list "sidecars mount the Secret of tls only")
-  (list "agent.extraVolumeMounts" list "sidecars mount the Secret of tls only")
-  (list "agent.replicaCount" 2 $own)
-  (list "agent.podAnnotations" dict $own)
-  (list "agent.podLabels" dict $own)
-  (list "agent.priorityClassName" "" $own)
-  (list "agent.nodeSelector" dict $own)
-  (list "agent.affinity" dict $own)
-  (list "agent.tolerations" list $own)
-  (list "agent.topologySpreadConstraints" list $own)
-  (list "agent.terminationGracePeriodSeconds" 30 $own)
-  (list "serviceAccount.name" "" $own)
-  (list "serviceAccount.annotations" dict $own)
-  (list "podDisruptionBudget.enabled" true $own)
-  (list "podDisruptionBudget.maxUnavailable" 1 $own)
-  (list "service.annotations" dict "applications reach the agent of their own pod, without a Service")
-  (list "networkPolicy.enabled" false "agents are in pods of other namespaces, which a NetworkPolicy here cannot select")
-  (list "podMonitor.enabled" false "agents are in pods that have only the application's labels, by which a PodMonitor of yours can select them")
-) -}}
-{{- else -}}
-{{- $none := "no pod gets a sidecar from this release" -}}
-{{- $idle = list (list "sidecars.configMap" "sluice-sidecars" $none) (list "sidecars.injectorAccount" "sluice-injector" $none) -}}
-{{- $envoy := dict "inject" false "image" "" "port" 10000 "concurrency" 2 "client_baggage" "ignore" -}}
-{{- $_ := set $envoy "resources" (dict "requests" (dict "cpu" "100m" "memory" "64Mi") "limits" (dict "cpu" "2" "memory" "512Mi")) -}}
-{{- range $key, $default := $envoy -}}
-{{- $idle = append $idle (list (printf "sidecars.envoy.%s" $key) $default $none) -}}
-{{- end -}}
-{{- end -}}
-{{- if eq $mode "KUBERNETES_DAEMONSET" -}}
-{{- $each := "there is one agent on each node" -}}
-{{- $idle = concat $idle (list
-  (list "agent.replicaCount" 2 $each)
-  (list "agent.topologySpreadConstraints" list $each)
-  (list "podDisruptionBudget.enabled" true "a drain leaves the pods of a DaemonSet where they are")
-  (list "podDisruptionBudget.maxUnavailable" 1 "a drain leaves the pods of a DaemonSet where they are")
-) -}}
-{{- end -}}
-{{- range $idle -}}
+{{- $defaults := .Files.Get "files/defaults.json" | fromJson -}}
+{{- range $rule := .Files.Get "files/modes.yaml" | fromYamlArray -}}
+{{- range $path := $rule.values -}}
 {{- $value := $.Values -}}
-{{- range splitList "." (index . 0) -}}
+{{- $default := $defaults -}}
+{{- range splitList "." $path -}}
 {{- $value = index ($value | default dict) . -}}
+{{- $default = index $default . -}}
 {{- end -}}
-{{- if and (not (kindIs "invalid" $value)) (ne (toJson $value) (toJson (index . 1))) -}}
+{{- if not (or (has $mode $rule.modes) (kindIs "invalid" $value) (eq (toJson $value) (toJson $default))) -}}
 {{- /* Environments may hold what nobody should read in a log, so only plain values are repeated. */ -}}
 {{- $got := ternary "entries" (toJson $value) (or (kindIs "map" $value) (kindIs "slice" $value)) -}}
-{{- fail (printf "\n\n%s: wanted it unset in %s mode, because %s; it would change nothing, got %s\n" (index . 0) $mode (index . 2) $got) -}}
+{{- fail (printf "\n\n%s: wanted it unset in %s mode, because %s; it would change nothing, got %s\n" $path $mode $rule.because $got) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

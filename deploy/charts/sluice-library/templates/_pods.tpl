@@ -133,3 +133,29 @@ spec:
       {{- include "sluice.selector" . | nindent 6 }}
 {{- end }}
 {{- end -}}
+
+{{/* A quantity in millionths of its unit, for comparisons; empty for a form with an exponent. */}}
+{{- define "sluice.quantity" -}}
+{{- $units := dict "" 1000000 "m" 1000 "k" 1000000000 "M" 1000000000000 "G" 1000000000000000 "T" 1000000000000000000 "Ki" 1024000000 "Mi" 1048576000000 "Gi" 1073741824000000 "Ti" 1099511627776000000 -}}
+{{- $text := toString . -}}
+{{- if regexMatch "^[0-9.]+(m|k|M|G|T|Ki|Mi|Gi|Ti)?$" $text -}}
+{{- mulf (regexFind "^[0-9.]+" $text) (index $units (regexFind "[a-zA-Z]*$" $text)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The resources of a container. Takes path, for messages, and resources. A request above its limit is refused. */}}
+{{- define "sluice.resources" -}}
+{{- $path := .path -}}
+{{- $limits := .resources.limits | default dict -}}
+{{- range $name, $request := .resources.requests | default dict -}}
+{{- $limit := index $limits $name -}}
+{{- if and $request $limit -}}
+{{- $asked := include "sluice.quantity" $request -}}
+{{- $most := include "sluice.quantity" $limit -}}
+{{- if and $asked $most (gt (float64 $asked) (float64 $most)) -}}
+{{- fail (printf "\n\n%s.requests.%s: wanted at most the limit, %v, got %v\n" $path $name $limit $request) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml .resources -}}
+{{- end -}}
