@@ -33,6 +33,8 @@ export interface ControlPlaneOptions {
   readonly parts?: readonly ControlPlanePart[];
   /** Nodes that kwok plays, one by default. Nodes that a test makes itself are left alone. */
   readonly nodes?: number;
+  /** What each of them has, by default more than any test needs. */
+  readonly capacity?: Readonly<Record<"cpu" | "memory", string>>;
   /** More flags of the API server. */
   readonly flags?: readonly string[];
 }
@@ -55,13 +57,19 @@ const LOGS = join(import.meta.dirname, "../../../.cache/kube-logs");
 const MAX_LOGS = 30;
 /** Time for a start on a busy machine. */
 const START_MS = 180_000;
+const AMPLE: NonNullable<ControlPlaneOptions["capacity"]> = { cpu: "1000", memory: "4000Gi" };
 /** Nodes with this annotation are played by kwok. */
 const FAKE_NODE = "kwok.x-k8s.io/node";
 
 /** Starts a control plane that runs until the test ends, and waits until it is ready. */
 export async function startControlPlane(
   test: Ending,
-  { parts = CONTROL_PLANE_PARTS, nodes = 1, flags = [] }: ControlPlaneOptions = {},
+  {
+    parts = CONTROL_PLANE_PARTS,
+    nodes = 1,
+    capacity = AMPLE,
+    flags = [],
+  }: ControlPlaneOptions = {},
 ): Promise<ControlPlane> {
   const folder = mkdtempSync(join(tmpdir(), "sluice-kube-"));
   const processes = new Processes(logFolder());
@@ -139,7 +147,8 @@ export async function startControlPlane(
       `--manage-nodes-with-annotation-selector=${FAKE_NODE}=fake`,
       "--cidr=10.244.0.0/16",
     ]);
-    for (let at = 0; at < nodes; at++) await client.call("POST", "/api/v1/nodes", fakeNode(at));
+    for (let at = 0; at < nodes; at++)
+      await client.call("POST", "/api/v1/nodes", fakeNode(at, capacity));
     await processes.until("kwok", async () => {
       const all = await client.list({ apiVersion: "v1", kind: "Node" });
       return all.every(({ status }) => status?.phase === "Running");
@@ -239,9 +248,9 @@ function writeKeys(folder: string, token: string): void {
   writeFileSync(join(folder, "tokens.csv"), `${token},admin,admin,"system:masters"\n`);
 }
 
-function fakeNode(at: number): object {
+function fakeNode(at: number, capacity: NonNullable<ControlPlaneOptions["capacity"]>): object {
   const name = `kwok-${at}`;
-  const resources = { cpu: "1000", memory: "4000Gi", pods: "5000" };
+  const resources = { ...capacity, pods: "5000" };
   return {
     apiVersion: "v1",
     kind: "Node",

@@ -374,7 +374,7 @@ test("controllers get rights where they scale, in all namespaces or in those tha
   const [subject] = bindings[0]?.["subjects"] ?? [];
   assert.equal(subject.name, only(named, "ServiceAccount").metadata.name);
   const key = treeOf("controller.config.auto_scale.kubernetes.enabled", true);
-  assert.equal(only(await controller(none, key), "ClusterRole")["rules"].length, 7);
+  assert.equal(only(await controller(none, key), "ClusterRole")["rules"].length, 8);
   for (const resource of ["Deployment", "deployments", "pods", "deployments."])
     await assert.rejects(controller(own, { autoScale: { resources: [resource] } }), /resources/);
   for (const namespace of ["Shop", "shop.eu", "-shop", ""])

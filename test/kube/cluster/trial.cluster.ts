@@ -16,7 +16,8 @@ import type { KubeObject } from "../../kit/kube/client.ts";
 import { startControlPlane } from "../../kit/kube/control-plane.ts";
 import { objectsOf, rendered } from "../../kit/kube/helm.ts";
 
-const plane = await startControlPlane({ after });
+/** The node that docs/kubernetes.md promises is enough. */
+const plane = await startControlPlane({ after }, { capacity: { cpu: "2", memory: "4Gi" } });
 const { client } = plane;
 const releases = new Releases(plane);
 
@@ -88,7 +89,7 @@ test("a trial is installed, upgraded, rolled back and removed", async (t) => {
     ];
   };
   const authority = btoa(client.ca);
-  const operations = [0, 1].map((at) => ({
+  const operations = [0, 1, 2].map((at) => ({
     op: "add",
     path: `/webhooks/${at}/clientConfig/caBundle`,
     value: authority,
@@ -117,7 +118,7 @@ test("a trial is installed, upgraded, rolled back and removed", async (t) => {
     };
     await releases.run("upgrade", release, more);
     assert.equal(await runningPods(client, namespace, "controller"), 3);
-    assert.deepEqual(await owned(), [authority, authority, authority]);
+    assert.deepEqual(await owned(), [authority, authority, authority, authority]);
     await releases.rollback(release);
     const deployment = {
       apiVersion: "apps/v1",
@@ -130,7 +131,7 @@ test("a trial is installed, upgraded, rolled back and removed", async (t) => {
       "one controller",
       ({ spec, status }) => spec.replicas === 1 && status.replicas === 1,
     );
-    assert.deepEqual(await owned(), [authority, authority, authority]);
+    assert.deepEqual(await owned(), [authority, authority, authority, authority]);
     assert.equal((await client.get(policy))?.metadata.uid, uid);
   });
 
