@@ -387,6 +387,37 @@ test("while no injector answers pods are created, and reported when it is back",
   assert.ok(hasAgent((await create(namespace, pod("after"))).body));
 });
 
+test("where pods must not start without an agent, none is created while no injector answers", async (t) => {
+  const { name, start, labelled } = await install(t);
+  const webhooks = {
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind: "MutatingWebhookConfiguration",
+    name,
+  };
+  const operations = (await client.get(webhooks))?.["webhooks"].map((_: unknown, at: number) => ({
+    op: "replace",
+    path: `/webhooks/${at}/failurePolicy`,
+    value: "Fail",
+  }));
+  const path = await client.pathOf(webhooks);
+  const { status } = await client.call("PATCH", path, operations, "application/json-patch+json");
+  assert.equal(status, 200);
+  const first = await start();
+  await first.serve();
+  const namespace = await labelled();
+  assert.ok(hasAgent((await create(namespace, pod("before"))).body));
+  await first.stop();
+  const refused = await create(namespace, pod("refused"));
+  assert.equal(refused.status, 500);
+  assert.match(refused.body.message, /failed calling webhook/);
+  // Pods of namespaces that nobody labelled do not depend on it.
+  const elsewhere = await labelled({});
+  assert.equal((await create(elsewhere, pod("elsewhere"))).status, 201);
+  const second = await start();
+  await second.serve();
+  assert.ok(hasAgent((await create(namespace, pod("refused"))).body));
+});
+
 test("no pod is lost while certificates and authorities are replaced", async (t) => {
   const { home, name, start, labelled } = await install(t);
   const env = {
