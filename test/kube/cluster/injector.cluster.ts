@@ -280,6 +280,108 @@ test("the pods of a Deployment come out injected, and run", async (t) => {
   }
 });
 
+/** Pods of many kinds, each as what differs from a plain one. */
+const PODS: Readonly<Record<string, object>> = {
+  "a plain one": {},
+  "two containers": {
+    containers: [
+      { name: "app", image: "none" },
+      { name: "log", image: "none" },
+    ],
+  },
+  "an init container": { initContainers: [{ name: "migrate", image: "none" }] },
+  "a native sidecar": {
+    initContainers: [{ name: "proxy", image: "none", restartPolicy: "Always" }],
+  },
+  "named ports": {
+    containers: [{ name: "app", image: "none", ports: [{ name: "http", containerPort: 8_080 }] }],
+  },
+  "a port of UDP": {
+    containers: [
+      { name: "app", image: "none", ports: [{ containerPort: 8_080, protocol: "UDP" }] },
+    ],
+  },
+  "probes of each kind": {
+    containers: [
+      {
+        name: "app",
+        image: "none",
+        startupProbe: { exec: { command: ["true"] } },
+        livenessProbe: { tcpSocket: { port: 9_000 } },
+        readinessProbe: { httpGet: { path: "/ready", port: 9_000 } },
+      },
+    ],
+  },
+  "a probe of gRPC": {
+    containers: [{ name: "app", image: "none", livenessProbe: { grpc: { port: 9_000 } } }],
+  },
+  hooks: {
+    containers: [
+      {
+        name: "app",
+        image: "none",
+        lifecycle: {
+          postStart: { httpGet: { path: "/up", port: 9_000 } },
+          preStop: { exec: { command: ["true"] } },
+        },
+      },
+    ],
+  },
+  "a restart policy of a Job": { restartPolicy: "Never" },
+  "a deadline": { restartPolicy: "OnFailure", activeDeadlineSeconds: 60 },
+  "no token of its account": { automountServiceAccountToken: false },
+  "one process namespace": { shareProcessNamespace: true },
+  "a user for all containers": { securityContext: { runAsUser: 1_000, fsGroup: 1_000 } },
+  "a user of its own kernel range": { hostUsers: false },
+  "volumes of each kind": {
+    volumes: [
+      { name: "empty", emptyDir: { medium: "Memory" } },
+      { name: "facts", downwardAPI: { items: [] } },
+      { name: "all", projected: { sources: [{ configMap: { name: "none", optional: true } }] } },
+    ],
+  },
+  "host aliases and DNS": {
+    hostAliases: [{ ip: "10.0.0.1", hostnames: ["db"] }],
+    dnsPolicy: "None",
+    dnsConfig: { nameservers: ["10.96.0.10"] },
+  },
+  "a name in a subdomain": { hostname: "web", subdomain: "shop" },
+  "a place": {
+    nodeSelector: { disk: "fast" },
+    tolerations: [{ operator: "Exists" }],
+    topologySpreadConstraints: [
+      { maxSkew: 1, topologyKey: "zone", whenUnsatisfiable: "ScheduleAnyway" },
+    ],
+  },
+  "a pull secret": { imagePullSecrets: [{ name: "own" }] },
+  "a long grace": { terminationGracePeriodSeconds: 600 },
+  "gates of readiness and scheduling": {
+    readinessGates: [{ conditionType: "example.com/ready" }],
+    schedulingGates: [{ name: "example.com/quota" }],
+  },
+  "the system it runs on": { os: { name: "linux" } },
+};
+
+test("pods of every kind are taken with an agent and an Envoy, and those of the node's network as they are", async (t) => {
+  const { start, labelled } = await install(t);
+  await (await start()).serve();
+  const namespace = await labelled();
+  const annotations = { "sluice/envoy-inject": "true", "sluice/application-port": "9000" };
+  for (const [kind, spec] of Object.entries(PODS)) {
+    const plain = pod("kind", annotations);
+    const object = { ...plain, spec: { ...plain.spec, ...spec } };
+    const { status, body } = await create(namespace, object, "?dryRun=All");
+    assert.equal(status, 201, `${kind}: ${body.message}`);
+    assert.ok(hasAgent(body), kind);
+    const names = body.spec.initContainers.map(({ name }: { name: string }) => name);
+    assert.ok(names.includes("sluice-envoy"), kind);
+  }
+  const onNode = { ...pod("node"), spec: { ...pod("node").spec, hostNetwork: true } };
+  const { status, body } = await create(namespace, onNode, "?dryRun=All");
+  assert.equal(status, 201, body.message);
+  assert.ok(!hasAgent(body));
+});
+
 test("a pod satisfies the restricted standard after injection where it did before", async (t) => {
   const { start, labelled } = await install(t);
   await (await start()).serve();
