@@ -191,13 +191,9 @@ describe("forwarding over gRPC", () => {
 
   it("reports an unreachable server without naming its address", async () => {
     const client = new GrpcClient({ address: "127.0.0.1:1" });
-    const ask = client.call("/test.Echo/Ask", Buffer.from(""), { timeoutMs: Infinity });
-    await assert.rejects(ask, (thrown) => {
-      assert.ok(thrown instanceof Fault);
-      assert.equal(thrown.code, "UNAVAILABLE");
-      assert.ok(!thrown.message.includes("127.0.0.1"));
-      return true;
-    });
+    const ask = forwardTo(client, fakeClock())("/test.Echo/Ask", Buffer.from(""), callOf());
+    const message = "the gRPC server behind this route is unavailable";
+    await assert.rejects(ask, { code: "UNAVAILABLE", message });
     await client.close();
   });
 });

@@ -3,6 +3,7 @@
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import {
   Metadata,
   Server,
@@ -33,7 +34,7 @@ export interface Application {
 
 /**
  * `/slow`, `/events`, `/upload` and `/count` (answer with the number of bytes), `/open` (never ends), `/hang` (never answers), `/talk` (answers each part of a body at once), an
- * upgrade to `websocket` anywhere; any other path is echoed. `/leave` ends a connection that was used before, as an application does
+ * upgrade anywhere and a tunnel to anywhere (echoed); any other path is echoed. `/leave` ends a connection that was used before, as an application does
  * whose time to keep it ends while a request is on its way.
  */
 export async function startApplication(test: Ending): Promise<Application> {
@@ -76,16 +77,19 @@ export async function startApplication(test: Ending): Promise<Application> {
       open -= 1;
     });
   });
-  server.on("upgrade", ({ url = "" }, socket, head) => {
-    paths.push(url);
-    socket.write(
-      "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
-    );
+  const echo = (path: string, socket: Duplex, head: Buffer, answer: string) => {
+    paths.push(path);
+    socket.write(`HTTP/1.1 ${answer}\r\n\r\n`);
     socket.on("error", () => undefined);
     socket.write(head);
     socket.pipe(socket);
     sockets.add(socket);
+  };
+  server.on("upgrade", ({ url = "", headers }, socket, head) => {
+    const fields = `connection: upgrade\r\nupgrade: ${headers.upgrade}`;
+    echo(url, socket, head, `101 Switching Protocols\r\n${fields}`);
   });
+  server.on("connect", ({ url = "" }, socket, head) => echo(url, socket, head, "200 Connected"));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   test.after(() => {
     for (const timer of timers) clearTimeout(timer);

@@ -275,6 +275,26 @@ test("escaped slashes: refused, unless the pod says otherwise", async (t) => {
   assert.deepEqual(await ask({ escapedSlashes: "keep" }), [200, undefined, "/a%2Fb"]);
 });
 
+test("tunnels pass where the pod says so, and are checked", async (t) => {
+  const application = await startApplication(t);
+  const openedBy = async (traffic: Partial<EnvoyTraffic>, ...more: readonly string[]) => {
+    const envoy = await before(t, "injected", application.port, traffic);
+    const socket = await connected(t, envoy.port);
+    const head = ["CONNECT shop:443 HTTP/1.1", "host: shop:443", ...more];
+    socket.write(`${head.join("\r\n")}\r\n\r\n`);
+    const [answer = ""] = await once(socket, "data");
+    return { socket, status: String(answer).slice(9, 12) };
+  };
+  assert.equal((await openedBy({})).status, "404");
+  assert.equal((await openedBy({ upgrades: ["CONNECT"] }, "x-shut: yes")).status, "403");
+  assert.deepEqual(application.paths, []);
+  const { socket, status } = await openedBy({ upgrades: ["CONNECT"] });
+  assert.equal(status, "200");
+  assert.deepEqual(application.paths, ["shop:443"]);
+  socket.write("hello");
+  assert.equal(await received(socket, "hello"), "hello");
+});
+
 test("an Envoy that is told that its pod ends asks its clients to leave, and answers until they have", async (t) => {
   const application = await startApplication(t);
   const envoy = await before(t, "injected", application.port);

@@ -23,6 +23,8 @@ circuit:
             selectors:
               - control_point: ingress
                 label_matcher: { match_labels: { endpoint: shut } }
+              - control_point: ingress
+                label_matcher: { match_labels: { http.request.header.x_shut: "yes" } }
     - flow_control:
         sampler:
           in_ports: { accept_percentage: { constant_signal: { value: 0 } } }

@@ -82,5 +82,8 @@ test("an unusable TLS file makes the constructor throw an error with its key", (
   refused({ tls: { cert_file: one.certFile } }, /cert_file and key_file together/);
   refused({ tls: { cert_file: one.certFile, key_file: two.keyFile } }, /belong together/);
   refused({ tls: { ca_file: one.keyFile } }, /in PEM/);
-  refused({ key_log_file: "/nowhere/keys" }, /tls\.key_log_file: cannot write/);
+  refused(
+    { key_log_file: "/nowhere/keys" },
+    /http_client\.key_log_file: \/nowhere\/keys: wanted a file that can be written/,
+  );
 });

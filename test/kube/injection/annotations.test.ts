@@ -140,6 +140,7 @@ for (const [annotation, value, wanted] of [
   ["sluice/envoy-inject", "1", /envoy-inject: wanted "true" or "false", got "1"/],
   ["sluice/envoy-escaped-slashes", "drop", /slashes: wanted "reject", "keep" or "redirect", got/],
   ["sluice/envoy-idle-timeout", "1d", /idle-timeout: wanted a time such as 90s.*got "1d"/],
+  ["sluice/envoy-upgrades", "CONNECT,h2c", /upgrades: wanted "websocket", "CONNECT", .*got "CONN/],
   ["sluice/envoy-body-bytes", "1048577", /body-bytes: wanted a number of bytes from 0 to 1048576/],
 ] as const) {
   test(`an annotation that cannot be honoured refuses the pod: ${annotation} ${value}`, () => {

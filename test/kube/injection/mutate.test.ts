@@ -508,10 +508,13 @@ test("annotations say what Envoy does with silence, bodies and escaped slashes",
   assert.match(usual, /"stream_idle_timeout":"3600s"/);
   assert.match(usual, /"max_request_bytes":8192/);
   assert.match(usual, /"REJECT_REQUEST"/);
+  assert.match(usual, /"upgrade_configs":\[{"upgrade_type":"websocket"}\]/);
+  assert.doesNotMatch(usual, /connect_matcher/);
   const other = bootstrapOf({
     "sluice/envoy-idle-timeout": "4h",
     "sluice/envoy-body-bytes": "0",
     "sluice/envoy-escaped-slashes": "keep",
+    "sluice/envoy-upgrades": "websocket, CONNECT",
   });
   assert.match(
     other,
@@ -519,6 +522,12 @@ test("annotations say what Envoy does with silence, bodies and escaped slashes",
   );
   assert.doesNotMatch(other, /with_request_body/);
   assert.match(other, /"KEEP_UNCHANGED"/);
+  assert.match(
+    other,
+    /"upgrade_configs":\[{"upgrade_type":"websocket"},{"upgrade_type":"CONNECT"}\]/,
+  );
+  assert.match(other, /"routes":\[{"match":{"connect_matcher":{}}/);
+  assert.match(bootstrapOf({ "sluice/envoy-upgrades": "" }), /"upgrade_configs":\[\]/);
   assert.match(bootstrapOf({ "sluice/envoy-idle-timeout": "0s" }), /"stream_idle_timeout":"0s"/);
 });
 

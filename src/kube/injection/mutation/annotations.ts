@@ -20,6 +20,7 @@ const ANNOTATIONS = {
   envoy: "sluice/envoy-inject",
   clientBaggage: "sluice/envoy-client-baggage",
   escapedSlashes: "sluice/envoy-escaped-slashes",
+  upgrades: "sluice/envoy-upgrades",
   idleSeconds: "sluice/envoy-idle-timeout",
   bodyBytes: "sluice/envoy-body-bytes",
   probes: "sluice/envoy-probes",
@@ -46,6 +47,9 @@ const CLOUD_GROUP = "aperture-cloud";
 /** What Envoy does with a request whose path has `%2F` or `%5C`. */
 export type EscapedSlashes = "reject" | "keep" | "redirect";
 
+/** What a connection may become: a WebSocket, or a tunnel. */
+export type Upgrade = "websocket" | "CONNECT";
+
 export interface Wishes {
   /** The pod's own wish about injection; undefined where it states none. */
   readonly inject: boolean | undefined;
@@ -54,6 +58,7 @@ export interface Wishes {
   readonly envoy: boolean | undefined;
   readonly clientBaggage: ClientBaggage | undefined;
   readonly escapedSlashes: EscapedSlashes | undefined;
+  readonly upgrades: readonly Upgrade[] | undefined;
   readonly idleSeconds: number | undefined;
   readonly bodyBytes: number | undefined;
   /** Whether Envoy passes on the kubelet's probes of the application. */
@@ -101,6 +106,7 @@ export function readWishes({ annotations, labels }: Pod, namespace: Namespace | 
     envoy: take(ANNOTATIONS.envoy, BOOL),
     clientBaggage: take(ANNOTATIONS.clientBaggage, CLIENT_BAGGAGE),
     escapedSlashes: take(ANNOTATIONS.escapedSlashes, ESCAPED_SLASHES),
+    upgrades: take(ANNOTATIONS.upgrades, UPGRADES),
     idleSeconds: take(ANNOTATIONS.idleSeconds, IDLE_SECONDS),
     bodyBytes: take(ANNOTATIONS.bodyBytes, BODY_BYTES),
     probes: take(ANNOTATIONS.probes, BOOL),
@@ -129,6 +135,20 @@ const CLIENT_BAGGAGE: Reading<ClientBaggage> = {
 const ESCAPED_SLASHES: Reading<EscapedSlashes> = {
   wanted: '"reject", "keep" or "redirect"',
   value: (text) => (text === "reject" || text === "keep" || text === "redirect" ? text : undefined),
+};
+
+/**
+ * Others would need requests whose bodies no classifier sees: Envoy holds back a body that belongs to an unknown upgrade
+ * until it is complete.
+ */
+const UPGRADES: Reading<readonly Upgrade[]> = {
+  wanted: '"websocket", "CONNECT", both with a comma between them, or "" for none',
+  value: (text) => {
+    const names = text.split(",").map((name) => name.trim());
+    if (text.trim() === "") return [];
+    const known = names.filter((name) => name === "websocket" || name === "CONNECT");
+    return known.length === names.length ? known : undefined;
+  },
 };
 
 const SECONDS = { s: 1, m: 60, h: 3_600 } as const;

@@ -183,10 +183,11 @@ export class Composition {
   }
 
   #traffic(): EnvoyTraffic {
-    const { clientBaggage, escapedSlashes, idleSeconds, bodyBytes } = this.#wishes;
+    const { clientBaggage, escapedSlashes, upgrades, idleSeconds, bodyBytes } = this.#wishes;
     return {
       clientBaggage: clientBaggage ?? this.#input.settings.envoy.clientBaggage,
       escapedSlashes: escapedSlashes ?? TRAFFIC.escapedSlashes,
+      upgrades: upgrades ?? TRAFFIC.upgrades,
       idleSeconds: idleSeconds ?? TRAFFIC.idleSeconds,
       bodyBytes: bodyBytes ?? TRAFFIC.bodyBytes,
     };

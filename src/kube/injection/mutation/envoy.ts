@@ -4,7 +4,7 @@
 
 import type { Container, Json, JsonObject } from "../pod.ts";
 import type { ClientBaggage, EnvoySettings, InjectionSettings } from "../settings.ts";
-import type { EscapedSlashes } from "./annotations.ts";
+import type { EscapedSlashes, Upgrade } from "./annotations.ts";
 import { HTTPS_PREFIX, type ProbeListener, type Question, TCP_PATH } from "./probes.ts";
 import { common } from "./sidecar.ts";
 
@@ -24,6 +24,7 @@ export interface EnvoyPorts {
 export interface EnvoyTraffic {
   readonly clientBaggage: ClientBaggage;
   readonly escapedSlashes: EscapedSlashes;
+  readonly upgrades: readonly Upgrade[];
   /** Seconds for which a connection or a stream may be silent; 0 for ever. */
   readonly idleSeconds: number;
   /** Bytes of a request's body that classifiers can read, for which the request waits. */
@@ -33,6 +34,7 @@ export interface EnvoyTraffic {
 export const TRAFFIC: EnvoyTraffic = {
   clientBaggage: "ignore",
   escapedSlashes: "reject",
+  upgrades: ["websocket"],
   idleSeconds: 3_600,
   bodyBytes: 8_192,
 };
@@ -98,6 +100,13 @@ const UPSTREAM = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 const EXT_AUTHZ = "envoy.extensions.filters.http.ext_authz.v3";
 const DECISION = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:aperture.check_response)%";
 const DURATION = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:ext_authz_duration)%";
+
+/** The check does not wait for a body, of which there is no end before the answer. */
+const WITHOUT_BODY: JsonObject = {
+  "envoy.filters.http.ext_authz": typed(`${EXT_AUTHZ}.ExtAuthzPerRoute`, {
+    check_settings: { disable_request_body_buffering: true },
+  }),
+};
 
 /** Envoy listens on every address of the pod; in a cluster of IPv6 those of IPv4 are among them. */
 export function envoyBootstrap(
@@ -190,6 +199,7 @@ function service(name: string, port: number, protocol: JsonObject): JsonObject {
 const connections = ({
   clientBaggage,
   escapedSlashes,
+  upgrades,
   idleSeconds,
   bodyBytes,
 }: EnvoyTraffic): JsonObject => ({
@@ -199,7 +209,7 @@ const connections = ({
   common_http_protocol_options: { idle_timeout: `${idleSeconds}s` },
   request_headers_timeout: "10s",
   http_protocol_options: { accept_http_10: true, default_host_for_http_10: "localhost" },
-  upgrade_configs: [{ upgrade_type: "websocket" }],
+  upgrade_configs: upgrades.map((type) => ({ upgrade_type: type })),
   normalize_path: true,
   merge_slashes: true,
   path_with_escaped_slashes_action: SLASHES[escapedSlashes],
@@ -285,14 +295,20 @@ const connections = ({
         domains: ["*"],
         retry_policy: { retry_on: "reset-before-request,refused-stream", num_retries: 2 },
         routes: [
+          // A tunnel names a host and no path.
+          ...(upgrades.includes("CONNECT")
+            ? [
+                {
+                  match: { connect_matcher: {} },
+                  route: { cluster: "service", timeout: "0s" },
+                  typed_per_filter_config: WITHOUT_BODY,
+                },
+              ]
+            : []),
           {
             match: { prefix: "/", grpc: {} },
             route: { cluster: "service-grpc", timeout: "0s" },
-            typed_per_filter_config: {
-              "envoy.filters.http.ext_authz": typed(`${EXT_AUTHZ}.ExtAuthzPerRoute`, {
-                check_settings: { disable_request_body_buffering: true },
-              }),
-            },
+            typed_per_filter_config: WITHOUT_BODY,
           },
           {
             match: {
