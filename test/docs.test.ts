@@ -156,7 +156,7 @@ test("the one-shot commands of the README succeed", async () => {
   }
 });
 
-const hand = ["README.md", ...pagesIn("docs")];
+const hand = ["README.md", ...pagesIn("docs"), ...pagesIn("docs/cookbook")];
 
 test("links of the README and of docs/ lead to files and headings that exist", () => {
   for (const page of hand) {
