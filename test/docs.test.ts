@@ -172,6 +172,14 @@ test("links of the README and of docs/ lead to files and headings that exist", (
   }
 });
 
+test("docs/policy-components.md has an example of each component and resource", () => {
+  const page = readFileSync(join(ROOT, "docs/policy-components.md"), "utf8");
+  const [, components = ""] = /^## Components$(.*?)^## Shared parts$/ms.exec(page) ?? [];
+  const sections = components.split(/^### /m).slice(1);
+  assert.ok(sections.length > 40);
+  for (const section of sections) assert.match(section, /^```yaml$/m, section.slice(0, 60));
+});
+
 test("docs/README.md, the map, leads to every page", () => {
   const map = readFileSync(join(ROOT, "docs/README.md"), "utf8");
   for (const page of pagesIn("docs")) {
