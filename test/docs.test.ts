@@ -1,7 +1,7 @@
-// The generated pages in `docs/` are up to date.
+// The README and the pages in `docs/` are up to date, within their length, and lead to each other.
 
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { ATTRIBUTES } from "#flow/classify/attribute.ts";
@@ -12,6 +12,7 @@ import { numberOf } from "#telemetry/flows/flow-report.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { reportOfRecord } from "#telemetry/flows/otlp-record.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
+import { runCommand } from "./kit/command.ts";
 import { PAGES } from "./tools/docs.ts";
 
 for (const [file, text] of Object.entries(PAGES)) {
@@ -120,14 +121,97 @@ function tableOf(page: string, heading: string): readonly (readonly string[])[] 
     );
 }
 
-test("the README names every port that opens by itself, with its default", () => {
-  const readme = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
+test("docs/processes.md names every port that opens by itself, with its default", () => {
+  const page = readFileSync(join(import.meta.dirname, "../docs/processes.md"), "utf8");
   const reference = readFileSync(join(import.meta.dirname, "../docs/configuration.md"), "utf8");
   const keys = /^\| `(otel\.ports\.\w+)` \| `(\d+)` \| `(SVC_AGENT_\w+)`/gm;
   const ports = [...reference.matchAll(keys)].map(([, ...cells]) => cells);
   assert.ok(ports.length >= 4);
   for (const [key, port, variable] of ports) {
     const row = new RegExp(`^\\| ${port} \\| .* \\| \`${key}\`, \`${variable}\` \\|$`, "m");
-    assert.match(readme, row);
+    assert.match(page, row);
   }
 });
+
+const ROOT = join(import.meta.dirname, "..");
+
+test("the README has at most 900 words", () => {
+  const words = readFileSync(join(ROOT, "README.md"), "utf8").split(/\s+/).filter(Boolean);
+  assert.ok(words.length <= 900, `${words.length} words`);
+});
+
+test("the one-shot commands of the README succeed", async () => {
+  const page = readFileSync(join(ROOT, "README.md"), "utf8");
+  const commands = [...page.matchAll(/^\$ npm run -s sluice -- ((?:policy|simulate) .*)$/gm)];
+  assert.ok(commands.length >= 2);
+  const before = process.cwd();
+  process.chdir(ROOT);
+  try {
+    for (const [, args = ""] of commands) {
+      const { code, err } = await runCommand(args.split(" "));
+      assert.equal(code, 0, `${args}: ${err}`);
+    }
+  } finally {
+    process.chdir(before);
+  }
+});
+
+const hand = ["README.md", ...pagesIn("docs"), ...pagesIn("docs/cookbook")];
+
+test("links of the README and of docs/ lead to files and headings that exist", () => {
+  for (const page of hand) {
+    const text = readFileSync(join(ROOT, page), "utf8").replaceAll(/```.*?```/gs, "");
+    for (const [, link = ""] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^[a-z]+:/.test(link)) continue;
+      const [path = "", heading] = link.split("#");
+      const target = path === "" ? join(ROOT, page) : join(ROOT, page, "..", path);
+      assert.ok(existsSync(target), `${page} links to ${link}`);
+      if (heading === undefined || !target.endsWith(".md")) continue;
+      assert.ok(anchorsOf(readFileSync(target, "utf8")).has(heading), `${page} links to ${link}`);
+    }
+  }
+});
+
+test("docs/policy-components.md has an example of each component and resource", () => {
+  const page = readFileSync(join(ROOT, "docs/policy-components.md"), "utf8");
+  const [, components = ""] = /^## Components$(.*?)^## Shared parts$/ms.exec(page) ?? [];
+  const sections = components.split(/^### /m).slice(1);
+  assert.ok(sections.length > 40);
+  for (const section of sections) assert.match(section, /^```yaml$/m, section.slice(0, 60));
+});
+
+test("docs/README.md, the map, leads to every page", () => {
+  const map = readFileSync(join(ROOT, "docs/README.md"), "utf8");
+  for (const page of pagesIn("docs")) {
+    const name = page.slice("docs/".length);
+    if (name !== "README.md") assert.ok(map.includes(`](${name}`), name);
+  }
+});
+
+test("every page that is written by hand begins with what its reader has at the end, and how long it takes", () => {
+  for (const page of hand) {
+    if (page === "README.md") continue;
+    const text = readFileSync(join(ROOT, page), "utf8");
+    if (/^<!-- (Generated|Written) /m.test(text)) continue;
+    const [, first = ""] = /^# [^\n]*\n+(.*?)\n\n/s.exec(text) ?? [];
+    assert.match(first, /\btakes [^.]*\b(minutes?|hour)\b/, `${page} begins: ${first}`);
+  }
+});
+
+function pagesIn(folder: string): readonly string[] {
+  const files = readdirSync(join(ROOT, folder)).filter((file) => file.endsWith(".md"));
+  return files.map((file) => `${folder}/${file}`);
+}
+
+/** Anchors as GitHub makes them of headings. */
+function anchorsOf(page: string): ReadonlySet<string> {
+  const headings = [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading);
+  return new Set(
+    headings.map((heading) =>
+      heading
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+        .replaceAll(" ", "-"),
+    ),
+  );
+}

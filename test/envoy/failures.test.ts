@@ -198,6 +198,8 @@ function page(rows: readonly (readonly [Case, Seen, Seen])[]): string {
   const lines = rows.map(([{ name }, off, on]) => `| ${name} | ${cell(off)} | ${cell(on)} |`);
   return `# What clients of Envoy see when a check does not accept
 
+After this page you have chosen what Envoy does while it gets no decision. It takes three minutes.
+
 Envoy asks Sluice about each request and acts on the answer. This page lists what its clients see when Sluice rejects a request, and when
 Envoy gets no decision. In the second case \`failure_mode_allow\` decides whether Envoy lets the request through.
 

@@ -42,6 +42,8 @@ import type { PeerCounters } from "../../src/fleet/peers/peer-counters.ts";
 import { faultMatrixPage } from "../fleet/faults/page.ts";
 import { configOf } from "../kit/sluice/config.ts";
 import { CHART_FILES } from "./charts.ts";
+import { componentExamples } from "./examples.ts";
+import { picture } from "./picture.ts";
 
 const schemaText = (process: ProcessName) =>
   `${JSON.stringify(configSchema(process), undefined, 2)}\n`;
@@ -58,9 +60,10 @@ export const PAGES: Readonly<Record<string, () => string>> = {
   "errors.md": errorsPage,
   "fault-matrix.md": faultMatrixPage,
   "metrics.md": metricsPage,
-  "policy-components.md": componentsPage,
+  "policy-components.md": () => componentsPage(componentExamples()),
   "policy.schema.json": () => `${JSON.stringify(policySchema(), undefined, 1)}\n`,
   "routes.md": routesPage,
+  "who-talks-to-whom.svg": picture,
   "../deploy/charts/sluice-controller/crds/policies.fluxninja.com.yaml": policyDefinition,
 };
 

@@ -31,7 +31,9 @@ const SHARED: readonly (readonly [string, Message])[] = [
 /** Members that only group other components. */
 const GROUPS: ReadonlySet<string> = new Set(["flow_control", "auto_scale", "query"]);
 
-export function componentsPage(): string {
+/** `examples` has the YAML of one use by the path of its component; the page of a component without one has none. */
+export function componentsPage(examples: ReadonlyMap<string, string> = new Map()): string {
+  const described = (listed: Listed) => section(listed, examples.get(listed.path));
   const components = membersOf(component, "").flatMap((listed) =>
     GROUPS.has(listed.path) ? membersOf(listed.of, `${listed.path}.`) : [listed],
   );
@@ -55,10 +57,10 @@ export function componentsPage(): string {
     "",
     "## Components",
     "",
-    ...components.flatMap(section),
+    ...components.flatMap(described),
     "## Resources",
     "",
-    ...beside.flatMap(section),
+    ...beside.flatMap(described),
     "## Shared parts",
     "",
     ...SHARED.flatMap(([title, of]) => [`### ${title}`, "", ...tables(of)]),
@@ -101,13 +103,15 @@ function inside(type: Type): Message | undefined {
   return type.kind === "list" || type.kind === "map" ? inside(type.of.type) : undefined;
 }
 
-function section({ path, field, of }: Listed): string[] {
+function section({ path, field, of }: Listed, example: string | undefined): string[] {
   const notes = [
     field.about ?? "",
     ...(field.published ? ["Published only."] : []),
     oldNote(field),
   ];
-  return [`### ${path}`, "", notes.filter((note) => note !== "").join(" "), "", ...tables(of)];
+  const used = example === undefined ? [] : ["```yaml", example.trimEnd(), "```", ""];
+  const about = notes.filter((note) => note !== "").join(" ");
+  return [`### ${path}`, "", about, "", ...used, ...tables(of)];
 }
 
 function oldNote({ deprecated }: Field<unknown>): string {
