@@ -1,8 +1,16 @@
 // The command in a process of its own, as it is installed: starts that fail, signals, and versions of Node.
 
 import assert from "node:assert/strict";
-import { accessSync, constants, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { execFileSync } from "node:child_process";
+import {
+  accessSync,
+  constants,
+  copyFileSync,
+  mkdirSync,
+  readFileSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { folderOf } from "../kit/folder.ts";
 import { child } from "../kit/servers/child.ts";
@@ -145,13 +153,21 @@ describe("the real command", () => {
 
 describe("the installed command", () => {
   const root = join(import.meta.dirname, "../..");
+  /** Versions of Node that cannot run Sluice, of which the README names one. */
+  const OTHERS = ["20.20.2", "24.14.9", "25.9.0"];
   const { bin, engines } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 
-  const under = (t: TestContext, node: string) => {
+  const under = (
+    t: TestContext,
+    node: string,
+    args: readonly string[] = ["version"],
+    command = join(root, bin.sluice),
+  ) => {
     const faked = JSON.stringify({ ...process.versions, node });
     const versions = `Object.defineProperty(process, "versions", { value: ${faked} })`;
     const preload = `data:text/javascript,${encodeURIComponent(versions)}`;
-    return child(t, process.execPath, ["--import", preload, join(root, bin.sluice), "version"]);
+    const env = { ...process.env, SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0" };
+    return child(t, process.execPath, ["--import", preload, command, ...args], { env });
   };
 
   it("runs under each Node that `engines` names", async (t) => {
@@ -164,9 +180,41 @@ describe("the installed command", () => {
     }
   });
 
-  it("names in one line, under any other Node, the version that is needed and how to get it", async (t) => {
-    for (const node of ["20.20.2", "24.14.9", "25.9.0"]) {
+  it("runs by the Node of the checkout under any other one, with its exit codes and signals", async (t) => {
+    for (const node of OTHERS) {
       const sluice = under(t, node);
+      assert.equal(await sluice.ended, 0, sluice.err());
+      assert.equal(sluice.out(), `sluice 0.1.0, Node ${process.versions.node}\n`);
+    }
+    const wrong = under(t, "20.20.2", ["policy", "check", "/nowhere"]);
+    assert.notEqual(await wrong.ended, 0);
+    assert.match(wrong.err(), /\/nowhere/);
+    const server = under(t, "20.20.2", ["standalone", "--policies", folderOf(t)]);
+    const said = () => server.out() + server.err();
+    await server.until("it listens", () => /listening on/.test(said()));
+    server.kill("SIGTERM");
+    assert.equal(await server.ended, 0);
+    assert.match(said(), /SIGTERM/);
+  });
+
+  it("is there after `npm install --global .`, whatever Node comes first on the path", async (t) => {
+    const prefix = folderOf(t);
+    execFileSync("npm", ["install", "--global", "--offline", "--prefix", prefix, root], {
+      stdio: "pipe",
+    });
+    const command = join(prefix, "bin/sluice");
+    for (const node of [...OTHERS, process.versions.node]) {
+      const sluice = under(t, node, ["version"], command);
+      assert.equal(await sluice.ended, 0, sluice.err());
+    }
+  });
+
+  it("names in one line, under any other Node without a checkout, the version that is needed and how to get it", async (t) => {
+    const alone = join(folderOf(t), "sluice.js");
+    copyFileSync(join(root, bin.sluice), alone);
+    writeFileSync(join(dirname(alone), "package.json"), '{"type":"module"}');
+    for (const node of OTHERS) {
+      const sluice = under(t, node, ["version"], alone);
       assert.equal(await sluice.ended, 69);
       assert.match(sluice.err(), /^sluice: wanted Node 24\.15 [^\n]*26[^\n]*npm ci[^\n]*\n$/);
       assert.ok(sluice.err().includes(node));
