@@ -9,6 +9,7 @@ import { forwardTo } from "#api/gateway.ts";
 import { GrpcClient } from "#client/grpc.ts";
 import { agentOf, common, endpointsOf, forwardedRoutes } from "../kit/api/agent.ts";
 import { realClock, testPort } from "../kit/sluice/port.ts";
+import { standalone } from "../kit/sluice/standalone.ts";
 
 const CHECK = "/v1/flowcontrol/checkhttp";
 const CONTROL = { control_point: "here" } as const;
@@ -334,6 +335,17 @@ for (const how of ["judged", "forwarded"] as const) {
     assert.equal(agent.observer.verdicts.length, framings.length);
   });
 }
+
+test("a body that does not arrive in time is refused as late, and its connection ends", async (t) => {
+  const env = { SVC_AGENT_SERVER_HTTP_READ_TIMEOUT: "0.2s" };
+  const { address } = await standalone(t, { policies: {}, env });
+  const head = `POST ${CHECK} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n`;
+  const text = await everything(Number(address.split(":").at(-1)), `${head}{`);
+  const [, body = ""] = text.split("\r\n\r\n");
+  assert.equal(await deniedStatus({ status: Number(text.slice(9, 12)), body }), 408);
+  assert.match(body, /the body did not arrive within server\.http\.read_timeout/);
+  assert.match(text, /\r\nconnection: close\r\n/i);
+});
 
 test("faults of the caller's own message are errors", async (t) => {
   const { port } = await portBehindGateway(t);

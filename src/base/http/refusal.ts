@@ -3,7 +3,7 @@
 
 export interface Refusal {
   /** HTTP status for the sender of the request. */
-  readonly status: 400 | 413 | 431;
+  readonly status: 400 | 408 | 413 | 431;
   /** A sentence without its full stop, which repeats nothing of the request. */
   readonly why: string;
 }
@@ -16,6 +16,7 @@ export const REFUSALS = {
   headerValue: { status: 400, why: "the value of a header contains NUL, CR or LF" },
   malformedHead: { status: 400, why: "the header section of the call itself is malformed" },
   framing: { status: 400, why: "the body is not framed as its header section says" },
+  lateBody: { status: 408, why: "the body did not arrive within server.http.read_timeout" },
   tooManyHeaders: {
     status: 431,
     why: "the request has more headers than server.http.max_headers allows",

@@ -195,11 +195,14 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     else this.#body.add(chunk, start, end, whole);
   }
 
-  /** The framing of the body is broken. Returns whether the route has a reply to that, which closes the connection. */
-  refuseBrokenBody(): boolean {
+  /**
+   * The framing of the body is broken, or the body is late. Returns whether the route has a reply to that, which closes the
+   * connection.
+   */
+  refuseBrokenBody(refusal: Refusal = REFUSALS.framing): boolean {
     const route = this.#match?.route;
     if (route?.unread === undefined || !this.#receivingBody || this.answered) return false;
-    this.#refuseUnread(route, REFUSALS.framing);
+    this.#refuseUnread(route, refusal);
     return true;
   }
 

@@ -4,6 +4,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Route } from "#base/handler.ts";
+import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import { createServer } from "#host/life/node-http.ts";
 import type { RequestHandler, RequestHead } from "../h2/exchange.ts";
 import type { HttpSettings } from "../settings.ts";
@@ -177,7 +178,8 @@ class NodeTransport implements HttpTransport {
     const { newest } = pipeline;
     const { code = "" } = error;
     const refuse = () => {
-      if (BROKEN_BODY.test(code) && newest?.refuseBrokenBody() === true) return;
+      const refusal = refusalFor(code);
+      if (refusal !== undefined && newest?.refuseBrokenBody(refusal) === true) return;
       // A drain may have made that reply the last one meanwhile.
       if (newest?.closesConnection === true || !socket.writable) return;
       if (answerUnparsed(this.#context, socket, pipeline.headStart, error)) return;
@@ -209,8 +211,11 @@ class NodeTransport implements HttpTransport {
  */
 const MAX_PARSED_HEADERS = 10_000;
 
-/** Errors that say, once a header section is complete, that its body is not framed as it says. */
-const BROKEN_BODY = /^HPE_|^ERR_HTTP_REQUEST_TIMEOUT$/;
+/** What an error of Node's parser says about a body, once its header section is complete. */
+function refusalFor(code: string): Refusal | undefined {
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return REFUSALS.lateBody;
+  return code.startsWith("HPE_") ? REFUSALS.framing : undefined;
+}
 
 /** Remembers how each request begins, as long as its header section is incomplete. */
 function followHead({ newest, headStart }: Pipeline, chunk: Buffer): void {
