@@ -17,7 +17,7 @@ test("agents are installed in each mode, and change from one to the other", asyn
   const release = { chart: "sluice-agent", namespace } as const;
   const values = (installationMode: string) => ({
     installationMode,
-    networkPolicy: { enabled: true },
+    networkPolicy: { enabled: installationMode !== "KUBERNETES_SIDECAR" },
     dashboard: { enabled: true },
     agent: { config: { etcd: { endpoints: ["http://etcd:2379"] } } },
   });
