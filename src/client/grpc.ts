@@ -26,7 +26,7 @@ export interface GrpcClientSettings {
   readonly channel?: ChannelOptions;
   /** An HTTP proxy that is asked to connect to the server. Without one, the server is called directly. */
   readonly proxy?: URL | undefined;
-  /** What to change where client and server do not agree on TLS. */
+  /** Names the setting to change when only one of client and server speaks TLS. */
   readonly hints?: TlsHints;
 }
 

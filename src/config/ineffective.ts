@@ -117,7 +117,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
   ],
 };
 
-/** What decides, beside the settings themselves, whether a key has an effect. */
+/** Facts beside the settings on which the effect of a key depends. */
 export interface Surroundings {
   readonly role: TreeRole;
   /** The environment, which says whether the process can find a Kubernetes API server. */

@@ -104,7 +104,7 @@ export class Collected {
     }
   }
 
-  /** That a key is set, and where. */
+  /** Says that a key is set, and names the place. */
   #whereSet(path: string, key: string): string {
     const { where } = this.origin(joined(path, key));
     return where === "" ? `${key} is set` : `${key} is set (${where})`;

@@ -34,7 +34,7 @@ export interface ResourceSourceOptions {
   readonly lastGood: (name: string) => Promise<string | undefined>;
   /** Warnings that a running policy gives. */
   readonly warnings: (name: string) => readonly PolicyWarning[];
-  /** Whether another source has a dynamic configuration for a policy, which counts in place of that of the resource. */
+  /** True where another source has a dynamic configuration for the policy, which is in force instead of the resource's. */
   readonly overridesConfig: (name: string) => boolean;
   readonly record: RecordEvent;
   readonly rollout: ((policy: CompiledPolicy) => PolicyRollout | undefined) | undefined;
@@ -322,7 +322,8 @@ export class ResourceSource implements PolicySource {
           refused: loop?.refusedConfig ?? new Map(),
           isOverridden: overridesConfig(name),
         },
-        scales: running?.needs.some(({ object }) => object !== undefined) ?? false,
+        scales:
+          running?.needs.some(({ object, dryRun }) => object !== undefined && !dryRun) ?? false,
         running: running?.hash,
         leftOut: leftOut.get(name),
         rollout: running && rollout?.(running),

@@ -25,7 +25,7 @@ export interface Known {
   readonly warnings: readonly PolicyWarning[];
   /** Undefined where the resource has no dynamic configuration. */
   readonly dynamicConfig: DynamicConfigState | undefined;
-  /** Whether the policy names objects that it scales. */
+  /** True where the policy has scalers that are no dry run. */
   readonly scales: boolean;
   /** Hash of the version that runs and came from this resource; undefined where none does. */
   readonly running: string | undefined;
@@ -39,7 +39,7 @@ export interface Known {
 export interface DynamicConfigState {
   /** Reasons why it was refused, by key; empty where it was not. */
   readonly refused: ReadonlyMap<string, string>;
-  /** Whether another source, such as the API, has a configuration, which counts in its place. */
+  /** True where a configuration from the API or a file is in force instead. */
   readonly isOverridden: boolean;
 }
 
@@ -128,7 +128,8 @@ function configFault({ dynamicConfig }: Known): Because | undefined {
   return ["DynamicConfigOverridden", instead];
 }
 
-function scalingFault({ warnings }: Known): Because | undefined {
+function scalingFault({ scales, warnings }: Known): Because | undefined {
+  if (!scales) return undefined;
   const found = warnings.find(({ code }) => code === "not_scaled" || code === "needs_auto_scale");
   return found && ["NotScaled", runningWarningLine(found)];
 }
@@ -140,7 +141,7 @@ function agentsFault({ rollout }: Known): Because | undefined {
 
 const STARTING = "Starting";
 
-/** What has changed from one status to the next, as events of the resource. */
+/** Events of the resource: one for each condition that changed from one status to the next. */
 export function eventsBetween(before: unknown, after: PolicyResourceStatus): readonly EventText[] {
   const events = after.conditions.flatMap((condition): readonly EventText[] => {
     const { type, status, reason, message } = condition;
@@ -149,7 +150,7 @@ export function eventsBetween(before: unknown, after: PolicyResourceStatus): rea
     if (isSame || reason === STARTING) return [];
     return [{ type: status === "True" ? "Normal" : "Warning", reason, note: message }];
   });
-  // What keeps a part from working also keeps the policy from being ready, with the same reason.
+  // A part that does not work also makes Ready False, with the same reason. One event is enough.
   return events.filter(
     ({ reason }, at) => events.findIndex((other) => other.reason === reason) === at,
   );

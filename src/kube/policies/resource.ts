@@ -46,7 +46,7 @@ export function documentOf(object: KubeObject): string {
   });
 }
 
-/** What each condition says when it is True. The last two are there only where the policy has such a part. */
+/** The meaning of each condition that is True. A policy without dynamic configuration or scalers lacks the last two. */
 export const CONDITIONS = {
   Valid: "the document has no fault",
   Ready: "all of this version is in force",

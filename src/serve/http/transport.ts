@@ -211,7 +211,7 @@ class NodeTransport implements HttpTransport {
  */
 const MAX_PARSED_HEADERS = 10_000;
 
-/** What an error of Node's parser says about a body, once its header section is complete. */
+/** The refusal for a body on which Node's parser gave up; undefined for other errors. */
 function refusalFor(code: string): Refusal | undefined {
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return REFUSALS.lateBody;
   return code.startsWith("HPE_") ? REFUSALS.framing : undefined;

@@ -61,7 +61,7 @@ export interface Wishes {
   readonly upgrades: readonly Upgrade[] | undefined;
   readonly idleSeconds: number | undefined;
   readonly bodyBytes: number | undefined;
-  /** Whether Envoy passes on the kubelet's probes of the application. */
+  /** True where Envoy passes the kubelet's probes on to the application. */
   readonly probes: boolean | undefined;
   readonly applicationPort: number | undefined;
   /** Of the agent. */

@@ -330,7 +330,7 @@ const connections = ({
   },
 });
 
-/** How the listener for kubelets answers. */
+/** The connection manager of the listener that kubelets ask. */
 function answers({ questions }: ProbeListener): JsonObject {
   const kinds = new Set(questions.map(({ kind }) => kind));
   const routes = new Map(

@@ -57,7 +57,7 @@ export interface AgentOptions {
   readonly ipFamily: InjectionSettings["ipFamily"];
   readonly agentGroup: string | undefined;
   readonly resources: Quantities;
-  /** What it does when the pod is told to end, before it ends itself; undefined: nothing. */
+  /** The `preStop` hook of the container; undefined for none. */
   readonly preStop: JsonObject | undefined;
 }
 

@@ -1,0 +1,91 @@
+// The status of a policy resource: Ready is True only while all of the policy is in force.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { PolicyWarning } from "#policy/document/warning.ts";
+import {
+  eventsBetween,
+  type Known,
+  statusOf,
+} from "../../../src/controller/resources/resource-status.ts";
+
+const RUNNING: Known = {
+  resource: {
+    namespace: "shop",
+    name: "p",
+    uid: "1",
+    generation: 3,
+    text: "{}",
+    status: undefined,
+  },
+  hash: "h",
+  findings: [],
+  warnings: [],
+  dynamicConfig: undefined,
+  scales: false,
+  running: "h",
+  leftOut: undefined,
+  rollout: { agents: 2, applied: 2, behind: [], unknown: 0 },
+};
+
+const NOT_SCALED: PolicyWarning = {
+  code: "not_scaled",
+  path: "circuit.components[0]",
+  text: "the controller cannot scale Deployment shop/api",
+  why: "status 403: deployments.apps is forbidden",
+};
+
+const conditionsOf = (known: Partial<Known>) =>
+  Object.fromEntries(
+    statusOf({ ...RUNNING, ...known }, 0).conditions.map(({ type, status, reason }) => [
+      type,
+      `${status} ${reason}`,
+    ]),
+  );
+
+test("a policy of which all is in force is ready", () => {
+  assert.deepEqual(conditionsOf({}), { Valid: "True Compiled", Ready: "True Running" });
+  assert.equal(conditionsOf({ scales: true })["Scaling"], "True Followed");
+});
+
+test("a policy of which agents refuse a rule is not ready, and says why", () => {
+  const rollout = { agents: 2, applied: 1, behind: ["a"], unknown: 0, refused: ["a: no regex"] };
+  assert.equal(conditionsOf({ rollout })["Ready"], "False RefusedByAgents");
+  const [, ready] = statusOf({ ...RUNNING, rollout }, 0).conditions;
+  assert.equal(ready?.message, "a: no regex");
+});
+
+test("an object that is not scaled counts where the policy scales, and not in a dry run", () => {
+  const warnings = [NOT_SCALED];
+  assert.deepEqual(conditionsOf({ warnings, scales: true }), {
+    Valid: "True Compiled",
+    Ready: "False NotScaled",
+    Scaling: "False NotScaled",
+  });
+  assert.equal(conditionsOf({ warnings })["Ready"], "True Running");
+  const [, ready] = statusOf({ ...RUNNING, warnings, scales: true }, 0).conditions;
+  assert.match(ready?.message ?? "", /deployments\.apps is forbidden$/);
+});
+
+test("all warnings are counted, and the first twenty listed", () => {
+  const warnings = Array.from({ length: 25 }, (_, at) => ({ ...NOT_SCALED, path: `p${at}` }));
+  const status = statusOf({ ...RUNNING, warnings }, 0);
+  assert.deepEqual([status.warningCount, status.warnings.length], [25, 20]);
+});
+
+test("what does not change is no event, and one reason is one event", () => {
+  const good = statusOf({ ...RUNNING, scales: true }, 0);
+  const bad = statusOf({ ...RUNNING, scales: true, warnings: [NOT_SCALED] }, 0);
+  assert.deepEqual(eventsBetween(good, good), []);
+  assert.deepEqual(
+    eventsBetween(good, bad).map(({ type, reason }) => [type, reason]),
+    [["Warning", "NotScaled"]],
+  );
+  assert.deepEqual(
+    eventsBetween(bad, good).map(({ type, reason }) => [type, reason]),
+    [
+      ["Normal", "Running"],
+      ["Normal", "Followed"],
+    ],
+  );
+});
