@@ -236,7 +236,7 @@ describe("HTTP/1.1", () => {
   test("a body shorter than the length that was forwarded is a refused decision", async (t) => {
     const { port } = await agentPort(t, { http: { read_timeout: 50 } });
     const longer = (path: string) => `${head(path, "content-length: 5000\r\n")}\r\n${BODY}`;
-    assert.deepEqual(await replies(t, port.port, [longer(CHECK_HTTP)]), [refused(400)]);
+    assert.deepEqual(await replies(t, port.port, [longer(CHECK_HTTP)]), [refused(408)]);
     assert.deepEqual(await replies(t, port.port, [longer(FLOW_END)]), [failed(408)]);
   });
 
