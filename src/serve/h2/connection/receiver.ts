@@ -37,6 +37,8 @@ export class FrameReceiver implements FrameSink {
   #unacknowledged = 0;
   /** The stream of the current DATA frame, and whether the frame ends the request. */
   #dataStream: H2Stream | undefined;
+  /** Where nobody reads the frame: the stream, if it was answered early; otherwise 0. */
+  #unreadStream = 0;
   #dataEndsStream = false;
   /** Bytes of the frame that have not been passed on; at the end, its padding. */
   #dataLeft = 0;
@@ -102,8 +104,9 @@ export class FrameReceiver implements FrameSink {
     const ends = (flags & FLAG.endStream) !== 0;
     if (stream === undefined || stream.localClosed) {
       this.#dataStream = undefined;
+      this.#unreadStream = 0;
       budget.controlFrame();
-      if (streams.hasEarlyReply(id)) this.#discardData(id, length, ends);
+      if (streams.hasEarlyReply(id)) this.#beginUnread(id, length, ends);
       else if (!streams.wasResetBeforeEnd(id))
         resetClosedStream(this.#connection, id, ERROR_CODE.streamClosed, "stream");
       return;
@@ -121,13 +124,12 @@ export class FrameReceiver implements FrameSink {
   data(chunk: Buffer, start: number, end: number, last: boolean): void {
     const stream = this.#dataStream;
     if (last) this.#dataStream = undefined;
-    if (stream === undefined) return;
-    if (stream.localClosed) {
-      // An earlier part of this frame was answered, or broke the stream; the frame ends the request all the same.
-      if (last && this.#dataEndsStream) this.#connection.streams.recordRemoteClosed(stream.id);
+    const endsRequest = last && this.#dataEndsStream;
+    if (stream === undefined || stream.localClosed) {
+      // The request, or an earlier part of this frame, was answered or broke the stream.
+      this.#discardBody(stream?.id ?? this.#unreadStream, end - start, endsRequest);
       return;
     }
-    const endsRequest = last && this.#dataEndsStream;
     this.#dataLeft -= end - start;
     if (last && !endsRequest) {
       if (start === end) this.#connection.budget.controlFrame();
@@ -169,18 +171,16 @@ export class FrameReceiver implements FrameSink {
 
   /** Handles a complete field block: a new request, or trailers. */
   #fieldBlock(id: number, ends: boolean, block: Buffer, start: number, end: number): void {
-    const { streams, budget } = this.#connection;
+    const { streams } = this.#connection;
     if (id > streams.highestId) {
       this.#openStream(id, ends, block, start, end);
       return;
     }
     const stream = streams.get(id);
     if (stream !== undefined) this.#trailers(stream, ends, block, start, end);
-    else if (streams.hasEarlyReply(id) || streams.wasResetBeforeEnd(id)) {
-      budget.controlFrame();
-      this.#blocks.skip(block, start, end);
-      this.#discardData(id, 0, ends);
-    } else if (streams.wasOpen(id)) {
+    else if (streams.hasEarlyReply(id) || streams.wasResetBeforeEnd(id))
+      this.#unreadTrailers(id, ends, block, start, end);
+    else if (streams.wasOpen(id)) {
       throw new ConnectionError(ERROR_CODE.streamClosed, "protocol", "HEADERS on a closed stream");
     } else throw protocolError("stream ids must increase");
   }
@@ -311,10 +311,29 @@ export class FrameReceiver implements FrameSink {
     }
   }
 
-  /** Discards more of a request that was answered early. */
-  #discardData(id: number, bytes: number, ends: boolean): void {
-    if (!this.#connection.streams.discardData(id, bytes, ends)) {
+  /** A DATA frame of a request that was answered early begins. */
+  #beginUnread(id: number, length: number, ends: boolean): void {
+    if (!this.#connection.streams.receiveUnread(id, length)) {
       resetClosedStream(this.#connection, id, ERROR_CODE.flowControl, "stream");
+      return;
     }
+    this.#unreadStream = id;
+    this.#dataEndsStream = ends;
+  }
+
+  /** Discards a part of a body that nobody reads any more, or its end. */
+  #discardBody(id: number, bytes: number, ends: boolean): void {
+    if (id !== 0 && !this.#connection.streams.discardBody(id, bytes, ends))
+      this.#resetMalformed(id, ends);
+  }
+
+  #unreadTrailers(id: number, ends: boolean, block: Buffer, start: number, end: number): void {
+    const { budget, streams } = this.#connection;
+    budget.controlFrame();
+    const found = this.#blocks.trailers(block, start, end);
+    if (!streams.hasEarlyReply(id)) {
+      if (ends) streams.recordRemoteClosed(id);
+    } else if (found === "malformed" || !ends) this.#resetMalformed(id, ends);
+    else this.#discardBody(id, 0, true);
   }
 }

@@ -177,11 +177,6 @@ export class FieldBlockReader {
     return fields.overflow ? "too_long" : "good";
   }
 
-  /** Decodes a block whose fields are not wanted, to keep the dynamic table in step with the peer. */
-  skip(block: Buffer, start: number, end: number): void {
-    this.#decode(block, start, end);
-  }
-
   #decode(block: Buffer, start: number, end: number): FieldList {
     const fields = new FieldList(this.#maxListSize, this.#maxFields);
     try {

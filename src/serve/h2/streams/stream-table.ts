@@ -12,6 +12,8 @@ import type { H2Stream, StreamContext } from "./stream.ts";
 interface EarlyReply {
   /** Bytes that the peer may still send. */
   receiveWindow: number;
+  /** Bytes of the body that are missing; negative if the request did not announce how many there are. */
+  remainingLength: number;
   /** Sweep in which the reply was sent. */
   readonly since: number;
 }
@@ -120,10 +122,10 @@ export class StreamTable {
    * Adds a stream that was answered early; how it ended is recorded when its request does. Returns false if too
    * many wait already.
    */
-  addEarlyReply({ id, receiveWindow }: H2Stream, sweep: number): boolean {
+  addEarlyReply({ id, receiveWindow, remainingLength }: H2Stream, sweep: number): boolean {
     this.#earlyReplies ??= new Map();
     if (this.#earlyReplies.size >= MAX_EARLY_REPLIES) return false;
-    this.#earlyReplies.set(id, { receiveWindow: receiveWindow, since: sweep });
+    this.#earlyReplies.set(id, { receiveWindow, remainingLength, since: sweep });
     return true;
   }
 
@@ -132,17 +134,26 @@ export class StreamTable {
     return this.#earlyReplies?.has(id) === true;
   }
 
-  /**
-   * Discards data of a request that was answered early. Returns false if it exceeds the receive window and the
-   * stream must be reset.
-   */
-  discardData(id: number, bytes: number, ends: boolean): boolean {
+  /** Counts a DATA frame of a request that was answered early. Returns false if it exceeds the receive window. */
+  receiveUnread(id: number, frameBytes: number): boolean {
     const early = this.#earlyReplies?.get(id);
     if (early === undefined) return true;
-    early.receiveWindow -= bytes;
-    if (early.receiveWindow < 0) this.#earlyReplies?.delete(id);
-    else if (ends) this.recordRemoteClosed(id);
+    early.receiveWindow -= frameBytes;
     return early.receiveWindow >= 0;
+  }
+
+  /**
+   * Discards a part of the body of a request that was answered early, or its end. Returns false if the body is longer
+   * than the request announced. It may be shorter: curl ends its upload when it has the reply.
+   */
+  discardBody(id: number, bytes: number, ends: boolean): boolean {
+    const early = this.#earlyReplies?.get(id);
+    if (early !== undefined && early.remainingLength >= 0) {
+      early.remainingLength -= bytes;
+      if (early.remainingLength < 0) return false;
+    }
+    if (ends) this.recordRemoteClosed(id);
+    return true;
   }
 
   /** The peer has ended its half as well: it sends nothing more, whatever we sent. */

@@ -24,6 +24,7 @@ import {
   headers,
   MAX_FRAME_SIZE,
   message,
+  PADDED,
   PING,
   ping,
   RST_STREAM,
@@ -40,6 +41,7 @@ const SWEEP_MS = 1_000;
 const [NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED] = [0, 1, 3, 5];
 /** A call that is answered with UNIMPLEMENTED as soon as its field block arrives. */
 const nowhere = block(grpcFields("/test.Nobody/Nothing"));
+const trailer = block([["x-checksum", "1"]]);
 const say = block(grpcFields("/test.Early/Say"));
 const service = {
   name: "test.Early",
@@ -265,4 +267,59 @@ test("Node's client reads its refusal while it uploads a body, and its connectio
     request.close();
   }
   assert.deepEqual(faults, []);
+});
+
+test("a body longer than announced breaks a stream that has its reply", async (t) => {
+  const announced = (length: number) =>
+    block([...grpcFields("/test.Nobody/Nothing"), ["content-length", String(length)]]);
+  const wrong: readonly (readonly [what: string, length: number, frames: readonly Uint8Array[]])[] =
+    [
+      ["longer, in one frame", 1, [data(1, Buffer.from("four"), END_STREAM)]],
+      ["longer, before its end", 3, [data(1, Buffer.from("four"))]],
+      ["longer, in two frames", 5, [data(1, Buffer.from("four")), data(1, Buffer.from("four"))]],
+    ];
+  for (const [what, length, frames] of wrong) {
+    const { peer, faults } = await connectWithCall(t, announced(length));
+    assert.equal(replied(peer), 1, what);
+    await peer.send(...frames, ping());
+    assert.deepEqual(codes(peer), [PROTOCOL_ERROR], what);
+    assert.deepEqual(faults, ["malformed_request"], what);
+    assert.equal(peer.of(PING).length, 1, what);
+  }
+  const right = [
+    [data(1, Buffer.from("four")), data(1, Buffer.from("four"), END_STREAM)],
+    [data(1, Buffer.alloc(8)), headers(1, trailer, END_HEADERS | END_STREAM)],
+    // curl ends its upload when it has the reply.
+    [data(1, Buffer.from("four"), END_STREAM)],
+  ];
+  for (const frames of right) {
+    const { peer, faults, sweeps } = await connectWithCall(t, announced(8));
+    await peer.send(...frames);
+    await sweeps(3);
+    assert.deepEqual(codes(peer), []);
+    assert.deepEqual(faults, []);
+  }
+});
+
+test("padding is no part of a body that is announced", async (t) => {
+  const { peer, faults, sweeps } = await connectWithCall(
+    t,
+    block([...grpcFields("/test.Nobody/Nothing"), ["content-length", "4"]]),
+  );
+  await peer.send(data(1, Buffer.from("\x03four\0\0\0"), END_STREAM | PADDED));
+  await sweeps(3);
+  assert.deepEqual(codes(peer), []);
+  assert.deepEqual(faults, []);
+});
+
+test("malformed trailers break a stream that has its reply", async (t) => {
+  for (const last of [
+    headers(1, trailer),
+    headers(1, block([[":path", "/"]]), END_HEADERS | END_STREAM),
+  ]) {
+    const { peer, faults } = await answered(t);
+    await peer.send(last);
+    assert.deepEqual(codes(peer), [PROTOCOL_ERROR]);
+    assert.deepEqual(faults, ["malformed_request"]);
+  }
 });
