@@ -143,16 +143,6 @@ class NodeTransport implements HttpTransport {
 
   /** Hands a connection to Node's server. Returns the function that parses its bytes. */
   #handToNode(socket: Socket): (chunk: Buffer) => void {
-    const pipeline = {
-      newest: undefined,
-      headStart: new HeadStart(),
-      open: new Set<Http1Exchange>(),
-      running: 0,
-      refused: false,
-      replyConfirmation: undefined,
-    };
-    this.#pipelines.set(socket, pipeline);
-    socket.once("close", () => this.#pipelines.delete(socket));
     const others = socket.listeners("end");
     this.#server.emit("connection", socket);
     const nodeParses = socket.listeners("data") as ((chunk: Buffer) => void)[];
@@ -166,8 +156,19 @@ class NodeTransport implements HttpTransport {
     const end = () => {
       for (const each of nodeEnds) each.call(socket);
     };
-    new PacedParser(socket, this.#context.turns, { parse, end });
-    return parse;
+    const parser = new PacedParser(socket, this.#context.turns, { parse, end });
+    const pipeline: Pipeline = {
+      newest: undefined,
+      headStart: new HeadStart(),
+      parser,
+      open: new Set(),
+      running: 0,
+      refused: false,
+      replyConfirmation: undefined,
+    };
+    this.#pipelines.set(socket, pipeline);
+    socket.once("close", () => this.#pipelines.delete(socket));
+    return (chunk) => parser.parse(chunk);
   }
 
   /** Replies to something that is not a valid request, and closes the connection. */

@@ -11,12 +11,14 @@ import { MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";
 import { linger } from "../reply.ts";
 import type { HeadStart } from "./head-start.ts";
+import type { PacedParser } from "./paced-parser.ts";
 import { ReplyConfirmation } from "./reply-confirmation.ts";
 
 /** The requests of one connection. */
 export interface Pipeline {
   newest: Http1Exchange | undefined;
   readonly headStart: HeadStart;
+  readonly parser: PacedParser;
   /** Handlers that are running. */
   running: number;
   /** Something that is not a valid request has been refused at its end. */
@@ -32,8 +34,8 @@ export class Http1Exchange extends HttpExchange {
   readonly #response: ServerResponse;
   readonly #expects100: boolean;
   readonly #pipeline: Pipeline;
-  /** Bytes read from the connection up to the end of the request. */
-  #bytesReadAtEnd: number;
+  /** Bytes of the connection that were parsed up to the end of the request. */
+  #parsedAtEnd: number;
   #awaitingClose = false;
   #headRefusal: Refusal | undefined;
 
@@ -52,7 +54,7 @@ export class Http1Exchange extends HttpExchange {
     pipeline.newest = this;
     pipeline.open.add(this);
     pipeline.replyConfirmation?.requestArrived();
-    this.#bytesReadAtEnd = request.socket.bytesRead;
+    this.#parsedAtEnd = this.#bytesParsed;
     // Node's server discards what it has read after a request to upgrade, which we never do: it is not known where
     // the next request would begin.
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
@@ -108,9 +110,13 @@ export class Http1Exchange extends HttpExchange {
   /** Closes the connection if the reply has been sent and nothing has arrived since. Returns whether it did. */
   closeIfIdle(): boolean {
     const { socket } = this.#request;
-    const idle = this.#response.writableFinished && socket.bytesRead === this.#bytesReadAtEnd;
+    const idle = this.#response.writableFinished && socket.bytesRead === this.#parsedAtEnd;
     if (idle) socket.destroy();
     return idle;
+  }
+
+  get #bytesParsed(): number {
+    return this.#request.socket.bytesRead - this.#pipeline.parser.heldBytes;
   }
 
   /** Calls `then` after the reply if one is due or being sent, otherwise at once. */
@@ -185,7 +191,7 @@ export class Http1Exchange extends HttpExchange {
     }
     this.#request.on("data", (chunk: Buffer) => this.addBodyPart(chunk, 0, chunk.length, true));
     this.#request.on("end", () => {
-      this.#bytesReadAtEnd = this.#request.socket.bytesRead;
+      this.#parsedAtEnd = this.#bytesParsed;
       this.completeBody();
     });
     // The caller left. This event spares a listener for the end of the response.

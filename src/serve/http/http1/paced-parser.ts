@@ -1,12 +1,14 @@
-// Hands what an HTTP/1.1 connection has sent to Node's parser when it is the connection's turn. Node's server handles
-// all requests that it finds in one read, so without turns a few dozen connections that pipeline requests would fill
-// every turn of the event loop, and a new connection would wait for many of them.
+// Hands what an HTTP/1.1 connection has sent to Node's parser when it is the connection's turn, a few requests at a time.
+// Node's server handles all requests that it finds in one read, which may be hundreds, so that a few dozen connections
+// that pipeline requests would fill every turn of the event loop, and a new connection would wait for all of them.
 
 import type { Socket } from "node:net";
 import type { Turns, Waiting } from "../../turns.ts";
 
-/** Bytes that may wait. Node's server may resume a paused socket when a reply is complete. */
-const MAX_HELD = 256 * 1_024;
+/** Bytes that Node's parser gets at once: about five checks. */
+const SLICE = 1_024;
+/** Ends a header section. Slices end here, since errors of Node's parser do not say at which byte they were found. */
+const EMPTY_LINE = "\r\n\r\n";
 
 /** The listeners of Node's server on a connection. */
 interface NodeListeners {
@@ -19,7 +21,7 @@ export class PacedParser implements Waiting {
   readonly #socket: Socket;
   readonly #turns: Turns;
   readonly #node: NodeListeners;
-  /** Bytes that were read before it was this connection's turn. While there are some, it waits in line. */
+  /** Bytes that Node's parser has not got yet. While there are some, the connection waits: in line, or for its caller to read replies. */
   #held: Buffer | undefined;
   #inLine = false;
   /** The caller has closed its half behind bytes that are held. */
@@ -30,43 +32,67 @@ export class PacedParser implements Waiting {
     this.#turns = turns;
     this.#node = node;
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
+    // Node's server pauses a connection whose caller does not read its replies, and resumes it when it has.
+    socket.on("resume", () => {
+      if (this.#held !== undefined && !socket.isPaused()) this.#wait();
+    });
     socket.on("end", () => {
       if (this.#held === undefined) this.#end();
       else this.#ended = true;
     });
   }
 
+  /** Bytes that were read from the connection and that Node's parser has not got yet. */
+  get heldBytes(): number {
+    return this.#held?.length ?? 0;
+  }
+
+  /** Parses what the connection has sent, as far as this visit allows; a first part of it in any case. */
+  parse(chunk: Buffer): void {
+    this.#held = this.#held === undefined ? chunk : Buffer.concat([this.#held, chunk]);
+    const socket = this.#socket;
+    do {
+      const held: Buffer = this.#held;
+      const end = sliceEnd(held);
+      this.#held = end < held.length ? held.subarray(end) : undefined;
+      this.#node.parse(held.subarray(0, end));
+    } while (
+      this.#held !== undefined &&
+      this.#attached &&
+      !socket.isPaused() &&
+      this.#turns.goesOn
+    );
+    if (!this.#attached) this.#held = undefined;
+    if (this.#held !== undefined && !socket.isPaused()) this.#wait();
+    // Node's server closes at the end, but the replies to pipelined requests leave one after the other in this turn.
+    if (this.#held === undefined && this.#ended) setImmediate(() => this.#end());
+  }
+
   work(): boolean {
     this.#inLine = false;
+    const held = this.#held;
+    this.#held = undefined;
     // Before its bytes are parsed: Node's server may pause it again.
     this.#socket.resume();
-    this.#parseHeld();
+    if (held !== undefined && this.#attached) this.parse(held);
     return false;
   }
 
   #receive(chunk: Buffer): void {
     if (this.#held === undefined && this.#turns.enter()) {
-      this.#node.parse(chunk);
+      this.parse(chunk);
       return;
     }
     this.#held = this.#held === undefined ? chunk : Buffer.concat([this.#held, chunk]);
-    if (this.#held.length > MAX_HELD) {
-      this.#parseHeld();
-      return;
-    }
+    this.#wait();
+  }
+
+  #wait(): void {
     this.#socket.pause();
     if (this.#inLine) return;
     this.#inLine = true;
     this.since = this.#turns.now();
     this.#turns.wait(this);
-  }
-
-  #parseHeld(): void {
-    const held = this.#held;
-    this.#held = undefined;
-    if (held !== undefined && this.#attached) this.#node.parse(held);
-    // Node's server closes at the end, but the replies to pipelined requests leave one after the other in this turn.
-    if (this.#ended) setImmediate(() => this.#end());
   }
 
   #end(): void {
@@ -77,4 +103,12 @@ export class PacedParser implements Waiting {
   get #attached(): boolean {
     return !this.#socket.destroyed && this.#socket.listenerCount("data") > 0;
   }
+}
+
+/** Where a first slice of these bytes ends: behind the header sections that are complete in it, or else behind the next one. */
+function sliceEnd(bytes: Buffer): number {
+  if (bytes.length <= SLICE) return bytes.length;
+  const last = bytes.lastIndexOf(EMPTY_LINE, SLICE - EMPTY_LINE.length, "latin1");
+  const found = last === -1 ? bytes.indexOf(EMPTY_LINE, 0, "latin1") : last;
+  return found === -1 ? bytes.length : found + EMPTY_LINE.length;
 }
