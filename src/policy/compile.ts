@@ -6,6 +6,7 @@ import type { CircuitPlan } from "#circuit/plan.ts";
 import { canonicalJson } from "./canonical.ts";
 import { resourceConfigs } from "./compile/agents/resources.ts";
 import { draftComponent } from "./compile/draft-component.ts";
+import { flappingDeciders } from "./compile/flapping.ts";
 import { flatten, MAX_LEAVES } from "./compile/flatten/flatten.ts";
 import { pathOf, portWarnings } from "./compile/port-warnings.ts";
 import { checkWiring } from "./compile/wiring.ts";
@@ -15,7 +16,7 @@ import { locate, type Path, plain } from "./document/tree.ts";
 import type { PolicyDocument } from "./document/wrappers.ts";
 import { checkDynamicConfig } from "./dynamic.ts";
 import { type Policy, policy as policyTable } from "./language/policy.ts";
-import { needsOf, supplyOf } from "./needs.ts";
+import { componentAt, fluxMetersOf, needsOf, supplyOf } from "./needs.ts";
 import { validate } from "./validate.ts";
 
 const HASH_DIGITS = 32;
@@ -114,6 +115,18 @@ function compileCircuit(
   return { circuit: runs ? { ...owner, intervalMs, ...plan } : undefined, configs };
 }
 
+const FLAPPING =
+  "the decision acts at once on the flows that it measures, so it may flip for ever: give it a hold (true_for and false_for), or hysteresis (a second decider with another threshold that alone ends the action)";
+
+/** The places of deciders that may flip for ever. Those inside composites are not the author's. */
+function flapping(policy: Policy, plan: CircuitPlan): readonly Path[] {
+  const meters = new Set(supplyOf(policy).fluxMeters);
+  const measures = (query: string) => fluxMetersOf(query).some((name) => meters.has(name));
+  return flappingDeciders(plan, measures)
+    .map((id) => componentAt(policy, id))
+    .flatMap(({ component, path }) => (component?.decider === undefined ? [] : [path]));
+}
+
 /** Warns of what is allowed but rarely meant and only the compiled circuit or the dynamic configuration shows. */
 function addWarnings(
   { root, path, dynamicConfig }: PolicyDocument,
@@ -125,6 +138,10 @@ function addWarnings(
   for (const { id, port, text } of compiled.circuit ? portWarnings(compiled.circuit) : []) {
     const where = [...path, ...pathOf(id)];
     report.warn("unusual_value", () => locate(root, where), where, `${port} is ${text}`);
+  }
+  for (const where of compiled.circuit ? flapping(policy, compiled.circuit) : []) {
+    const at = [...path, ...where];
+    report.warn("flapping", () => locate(root, at), at, FLAPPING);
   }
   if (circuit?.evaluation_interval === 0 && circuit.components.length > 0) {
     const where = [...path, "circuit", "evaluation_interval"];

@@ -61,7 +61,7 @@ export function needsOf(
     agentGroup: value.agent_group,
   }));
   const queries = queriesOf(circuit).flatMap(({ componentId, query }) => {
-    const inner = componentPath(document, componentId);
+    const inner = componentAt(document, componentId).path;
     const { metrics, fluxMeters } = selected(query);
     return [
       ...metrics.map((name) => need("metric", name, inner)),
@@ -345,6 +345,11 @@ function selected(query: string): {
   return { metrics: [...metrics], fluxMeters: [...fluxMeters] };
 }
 
+/** The flux meters that a query names. */
+export function fluxMetersOf(query: string): readonly string[] {
+  return selected(query).fluxMeters;
+}
+
 function selectorsOf(query: string): readonly QuerySelector[] {
   try {
     return [...walk(parse(query))].filter((node) => node.kind === "selector");
@@ -360,15 +365,20 @@ function limiterAt(path: Path): LimiterLabel {
   return { componentId: ["root", ...steps].join("."), use };
 }
 
-/** Place of a component in its policy. A component inside a composite has the place of the composite. */
-function componentPath({ circuit }: Policy, id: string): Path {
+/** The component of the document with an id, or the composite around it, and its path. */
+export function componentAt(
+  { circuit }: Policy,
+  id: string,
+): { readonly component: Component | undefined; readonly path: Path } {
   const steps: string[] = [];
   let components: readonly Component[] = circuit?.components ?? [];
+  let component: Component | undefined;
   for (const step of id.split(".").slice(1)) {
-    const component = components[Number(step)];
-    if (component === undefined) break;
+    const inner = components[Number(step)];
+    if (inner === undefined) break;
+    component = inner;
     steps.push(step);
-    components = component.nested_circuit?.components ?? [];
+    components = inner.nested_circuit?.components ?? [];
   }
-  return pathOf(["root", ...steps].join("."));
+  return { component, path: pathOf(["root", ...steps].join(".")) };
 }

@@ -8,6 +8,7 @@ export const WARNINGS = {
   not_run: "Agents of this version do not act on this part of the document.",
   deprecated: "The key still works, but a newer one replaces it.",
   unusual_value: "The value is allowed, but probably does not mean what it seems to mean.",
+  flapping: "A decision that nothing holds changes what it measures, so it may flip for ever.",
   dynamic_config: "Dynamic configuration that no component reads or that its component cannot use.",
   unknown_label:
     "Nothing that Sluice knows makes this label: no request attribute or header, and no classifier in force.",

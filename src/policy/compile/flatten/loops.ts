@@ -38,6 +38,13 @@ export function loopedEdges(leaves: number, edges: readonly Edge[]): readonly bo
   return looped;
 }
 
+/** The leaves that are on a cycle. */
+export function leavesInCycles(leaves: number, edges: readonly Edge[]): ReadonlySet<number> {
+  const links = edges.map(({ from, to }, at): Link => ({ from, to, lowest: 0, at }));
+  const { inner } = new ComponentFinder(leaves).split(links, 0);
+  return new Set(inner.map(({ from }) => from));
+}
+
 /** An edge whose ends may each represent a whole strongly connected component. */
 interface Link {
   readonly from: number;
