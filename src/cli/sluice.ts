@@ -104,6 +104,10 @@ const COMMANDS: Readonly<Record<string, Row>> = {
       "--path PATH": "the path of the request (default /)",
       "--host HOST": "the host of the request",
       "--header NAME=VALUE": "a header of the request; may be repeated",
+      "--label NAME=VALUE":
+        "a label that a service in front gives the request in its baggage; may be repeated",
+      "--source ADDRESS": "the client of the request, as IP address, IPv4:PORT or [IPv6]:PORT",
+      "--destination ADDRESS": "the server of the request, in the same forms",
       "--body TEXT": "the body of the request",
       "--ramp-mode": "refuse the request if no load ramp matches it",
       "--expect-end": "announce that the end of the flow will be reported",

@@ -7,6 +7,7 @@ import { createServer, type RequestListener } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { text as textOf } from "node:stream/consumers";
 import { describe, it, type TestContext } from "node:test";
 import { runCommand as run } from "../kit/command.ts";
 import { folderOf } from "../kit/folder.ts";
@@ -45,6 +46,56 @@ describe("sluice check", () => {
     assert.match(keyless.out, /rate limiter p\/root\.0 grants \(key label missing\)\n$/);
     const other = await run(["check", "--address", address, "--control-point", "elsewhere"]);
     assert.match(other.out, /no limiter applies/);
+  });
+
+  it("sends the labels and sockets that a service in front and a proxy would send", async (t) => {
+    const policy = LIMITED.replaceAll("http.request.header.x_user", "user");
+    const { address } = await standalone(t, { policies: { "p.yaml": policy } });
+    const ask = ["check", "--address", address, "--label", "user=ann, of é=%"];
+    const { out, code, err } = await run([...ask, "--header", "baggage=user=bob,plan=gold"]);
+    assert.equal(code, 0, err);
+    assert.match(out, /rate limiter p\/root\.0 \[user:ann, of é=%\] grants/);
+
+    let sent: unknown;
+    const port = await listening(t, async (request, response) => {
+      sent = JSON.parse(await textOf(request));
+      response.end(JSON.stringify({ check_response: { decision_type: "DECISION_TYPE_ACCEPTED" } }));
+    });
+    const asked = async (...flags: string[]) => {
+      const { code, err } = await run(["check", "--address", `127.0.0.1:${port}`, ...flags]);
+      return code === 64 ? err : sent;
+    };
+    for (const [text, address, port] of [
+      ["10.0.0.7", "10.0.0.7", 0],
+      ["10.0.0.7:4000", "10.0.0.7", 4_000],
+      ["fd00::7", "fd00::7", 0],
+      ["[fd00::7]:4000", "fd00::7", 4_000],
+    ] as const) {
+      const both = await asked("--source", text, "--destination", text);
+      const { source, destination } = both as Record<string, unknown>;
+      assert.deepEqual(
+        [source, destination],
+        [
+          { address, port },
+          { address, port },
+        ],
+      );
+    }
+    for (const text of ["", "shop.example", "10.0.0.7:70000", "10.0.0.7:x"]) {
+      const wanted = "wanted an IP address, IPv4:PORT or [IPv6]:PORT";
+      assert.equal(
+        await asked("--source", text),
+        `sluice: --source: ${wanted}, got ${JSON.stringify(text)}\n`,
+      );
+    }
+    for (const [text, got] of [
+      ["secret", "one without ="],
+      ["=secret", "one without NAME"],
+      ["us er=ann", "a NAME that baggage cannot carry"],
+    ] as const) {
+      const said = await asked("--label", text);
+      assert.equal(said, `sluice: --label: wanted NAME=VALUE, got ${got}\n`);
+    }
   });
 
   it("accepts JSON from a file or standard input and prints JSON on request", async (t) => {
