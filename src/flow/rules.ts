@@ -195,6 +195,7 @@ export interface AddressRule {
 export type ExtractorRule =
   | { readonly kind: "from"; readonly from: string }
   | { readonly kind: "json"; readonly from: string; readonly pointer: string }
+  | { readonly kind: "form"; readonly from: string; readonly name: string }
   | ({ readonly kind: "address" } & AddressRule)
   | { readonly kind: "jwt"; readonly from: string; readonly pointer: string }
   | { readonly kind: "path_templates"; readonly templates: Readonly<Record<string, string>> };

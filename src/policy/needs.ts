@@ -30,7 +30,8 @@ export function supplyOf({ resources }: Policy): Supply {
     ...rules.keys(),
     ...(rego?.labels.keys() ?? []),
   ]);
-  return { labels, fluxMeters: [...(flow?.flux_meters.keys() ?? [])] };
+  const expected = flow?.expected_labels ?? [];
+  return { labels: [...labels, ...expected], fluxMeters: [...(flow?.flux_meters.keys() ?? [])] };
 }
 
 /** `root` is the tree of the whole text, and `path` the place of the policy in it. */

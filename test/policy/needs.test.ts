@@ -25,6 +25,20 @@ function warned(policies: readonly CompiledPolicy[], known: KnownNames = {}) {
   );
 }
 
+test("a label that the document says callers send is expected, and a similar one is not", () => {
+  const expecting = (name: string) =>
+    warned([
+      compiled(
+        `resources: {flow_control: {expected_labels: [${name}]}}\n${limitedBy("tenant_id")}`,
+      ),
+    ]);
+  assert.deepEqual(expecting("tenant_id"), []);
+  const [warning, ...more] = expecting("tenant_ids");
+  assert.deepEqual(more, []);
+  assert.equal(warning?.code, "unknown_label");
+  assert.match(warning?.text ?? "", /did you mean tenant_ids\?/);
+});
+
 test("a header with the cost of a request is the client's choice, one with its key is not remarked upon", () => {
   const costing = (label: string) =>
     compiled(

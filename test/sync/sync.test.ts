@@ -91,6 +91,12 @@ const rules: readonly Rule[] = [
         extractor: { ...ADDRESS, port: false, ipv4Prefix: 24, ipv6Prefix: 64 },
       },
       {
+        label: "c3",
+        telemetry: true,
+        unreadableValue: "",
+        extractor: { kind: "form", from: "request.http.body", name: "user" },
+      },
+      {
         label: "d",
         telemetry: true,
         unreadableValue: "",
@@ -191,6 +197,10 @@ const configs: readonly AgentConfig[] = [
           extractor: {
             address: { from: "source.address", port: false, ipv4_prefix: 24, ipv6_prefix: 64 },
           },
+        },
+        c3: {
+          telemetry: true,
+          extractor: { form: { from: "request.http.body", name: "user" } },
         },
         d: { telemetry: true, extractor: { jwt: { from: "request.http.bearer" } } },
         e: {

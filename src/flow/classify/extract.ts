@@ -4,11 +4,12 @@
 import type { HttpAttributes } from "../flow.ts";
 import type { ExtractorRule } from "../rules.ts";
 import { compileAddress, compileAttribute, type Read } from "./attribute.ts";
-import { type Json, parseJson } from "./json.ts";
-import { parsePointer } from "./pointer.ts";
+import { fieldOf, isFormType, queryOf } from "./formats/form.ts";
+import { type Json, parseJson } from "./formats/json.ts";
+import { parsePointer } from "./formats/pointer.ts";
+import { tokenPayload } from "./formats/token.ts";
 import { compileTemplates } from "./template.ts";
-import { tokenPayload } from "./token.ts";
-import { isUnreadable, type Unreadable } from "./unreadable.ts";
+import { isUnreadable, MALFORMED, type Unreadable } from "./unreadable.ts";
 
 export type Extract = (request: RequestReader) => string | Unreadable | undefined;
 
@@ -46,6 +47,8 @@ export function compileExtractor(rule: ExtractorRule): Extract {
       const read = compileAttribute(rule.from);
       return jsonMember(`json ${rule.from}`, read, rule.pointer);
     }
+    case "form":
+      return attribute(formField(rule.from, rule.name));
     case "jwt": {
       const read = compileAttribute(rule.from);
       const payload: Read = (http) => {
@@ -63,6 +66,19 @@ export function compileExtractor(rule: ExtractorRule): Extract {
 
 function attribute(read: Read): Extract {
   return ({ http }) => read(http);
+}
+
+/** A field of the form in an attribute; of a path, a field of its query. A body of another type cannot be read. */
+function formField(from: string, name: string): Read {
+  const read = compileAttribute(from);
+  const inBody = from === "request.http.body";
+  const inQuery = from === "request.http.path";
+  return (http) => {
+    const text = read(http);
+    if (typeof text !== "string" || text === "") return text || undefined;
+    if (inBody && !isFormType(http.header("content-type"))) return MALFORMED;
+    return fieldOf(inQuery ? queryOf(text) : text, name);
+  };
 }
 
 function jsonMember(name: string, read: Read, pointer: string): Extract {

@@ -147,6 +147,22 @@ const extractor = message(
         }),
       ),
     ),
+    form: about(
+      "A field of a form (`application/x-www-form-urlencoded`).",
+      arm(
+        "variant",
+        message("FormExtractor", {
+          from: about(
+            "Request attribute to read: `request.http.body`, or `request.http.path` for its query.",
+            required(text()),
+          ),
+          name: about(
+            "Name of the field. A field that is there twice cannot be read.",
+            required(text()),
+          ),
+        }),
+      ),
+    ),
     address: about(
       "An address as text, `source.address` or `destination.address`.",
       arm("variant", addressExtractor),
@@ -202,12 +218,14 @@ const extractor = message(
 function extractorRule(value: {
   readonly from: string | undefined;
   readonly json: { readonly from: string; readonly pointer: string } | undefined;
+  readonly form: { readonly from: string; readonly name: string } | undefined;
   readonly address: ValueOf<typeof addressExtractor> | undefined;
   readonly jwt: { readonly from: string; readonly json_pointer: string } | undefined;
   readonly path_templates: { readonly template_values: ReadonlyMap<string, string> } | undefined;
 }): ExtractorRule {
-  const { from: attribute = "", json, address, jwt, path_templates } = value;
+  const { from: attribute = "", json, form, address, jwt, path_templates } = value;
   if (json !== undefined) return { kind: "json", ...json };
+  if (form !== undefined) return { kind: "form", ...form };
   if (address !== undefined) {
     const { from, port = true, ipv4_prefix = WHOLE_IPV4, ipv6_prefix = WHOLE_IPV6 } = address;
     return { kind: "address", from, port, ipv4Prefix: ipv4_prefix, ipv6Prefix: ipv6_prefix };
@@ -297,6 +315,10 @@ const flowControlResources = message("FlowControlResources", {
     map(part(fluxMeter), fluxMeterName),
   ),
   classifiers: about("Rules that add labels to flows.", list(part(classifier))),
+  expected_labels: about(
+    "Labels that callers send with their checks, as SDKs do. There is no warning that nothing makes them.",
+    maybe(list(text({ filled: true }))),
+  ),
 });
 
 export const resources = message("Resources", {

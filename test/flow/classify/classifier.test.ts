@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { describe, test } from "node:test";
 import { Fault } from "#base/fault.ts";
 import { compileClassifier } from "#flow/classify/classifier.ts";
 import { RequestReader } from "#flow/classify/extract.ts";
@@ -202,6 +202,80 @@ test("pointers into a body and a header", () => {
     whole: "{-user-:12345678901234567890--a-:{-b-:{-c-:true}}--list-:[-x--{-id-:1.50}]}",
   });
   assert.deepEqual(run(rule, requestOf({ body: "not json" })).made, {});
+});
+
+describe("fields of forms", () => {
+  const FORM = { "content-type": "application/x-www-form-urlencoded; charset=utf-8" };
+  const form = (name: string, from = "request.http.body"): ExtractorRule => {
+    return { kind: "form", from, name };
+  };
+  const field = (body: string, headers: Record<string, string> = FORM, name = "user") =>
+    run(classifierOf({ v: form(name) }), requestOf({ body, headers }));
+
+  for (const [body, value] of [
+    ["user=ann", "ann"],
+    ["a=1&user=ann&b=2", "ann"],
+    ["a=user&user=ann", "ann"],
+    ["%75ser=a%6En", "ann"],
+    ["user=a=n", "a=n"],
+    ["user", ""],
+    ["user=", ""],
+    ["&&user=ann&", "ann"],
+    ["users=bob&user2=bob", undefined],
+    ["", undefined],
+  ] as const) {
+    test(`of ${JSON.stringify(body)}`, () => {
+      const { made, info } = field(body);
+      assert.deepEqual(made, value === undefined ? {} : { v: value });
+      assert.equal(info.unreadable, undefined);
+    });
+  }
+
+  test("have names with blanks, in either way of writing them", () => {
+    for (const body of ["user+name=ann", "user%20name=ann"])
+      assert.deepEqual(field(body, FORM, "user name").made, { v: "ann" });
+  });
+
+  for (const [what, body, headers] of [
+    ["are there twice", "user=ann&user=bob", FORM],
+    ["are there twice, once encoded", "user=ann&us%65r=bob", FORM],
+    ["are not encoded as they should be", "user=%zz", FORM],
+    ["are not UTF-8", "user=%ff", FORM],
+    ["stand in JSON", '{"user":"ann"}', { "content-type": "application/json" }],
+    ["stand in the parts of a form", "user=ann", { "content-type": "multipart/form-data" }],
+    [
+      "stand in text",
+      "user=ann",
+      { "content-type": "text/plain;application/x-www-form-urlencoded" },
+    ],
+  ] as const) {
+    test(`cannot be read where they ${what}`, () => {
+      const { made, info } = field(body, headers);
+      assert.deepEqual(made, {});
+      assert.equal(info.unreadable, "malformed");
+    });
+  }
+
+  test("do not need a content type, and cannot be read in the beginning of a body", () => {
+    assert.deepEqual(field("user=ann", {}).made, { v: "ann" });
+    const cut = requestOf({ body: "user=ann", bodyCut: true, headers: FORM });
+    assert.equal(run(classifierOf({ v: form("user") }), cut).info.unreadable, "body_cut");
+  });
+
+  test("of a query", () => {
+    const of = (path: string) =>
+      run(classifierOf({ v: form("user", "request.http.path") }), requestOf({ path }));
+    assert.deepEqual(of("/a?user=ann&b=?").made, { v: "ann" });
+    assert.deepEqual(of("/a?b=1#?user=bob").made, {});
+    assert.deepEqual(of("/user=bob").made, {});
+    assert.equal(of("/a?user=ann&user=bob").info.unreadable, "malformed");
+  });
+
+  test("of a header", () => {
+    const http = requestOf({ headers: { "x-form": "user=ann" } });
+    const rule = classifierOf({ v: form("user", "request.http.headers.x-form") });
+    assert.deepEqual(run(rule, http).made, { v: "ann" });
+  });
 });
 
 test("a document is read and parsed once, however many labels it provides", () => {
@@ -409,6 +483,7 @@ test("a rule that does not compile is refused, and the message names the item", 
     ["a", from(""), '""'],
     ["a", addressOf("source"), '"source"'],
     ["a", json("user"), '"user"'],
+    ["a", { kind: "form", from: "request.http.form", name: "user" }, '"request.http.form"'],
     ["a", json("/a~2"), '"/a~2"'],
     ["a", { kind: "jwt", from: "request.http.bearer", pointer: "sub" }, '"sub"'],
     ["a", { kind: "json", from: "request.http.nobody", pointer: "" }, '"request.http.nobody"'],

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { type Json, parseJson } from "#flow/classify/json.ts";
-import { parsePointer } from "#flow/classify/pointer.ts";
+import { type Json, parseJson } from "#flow/classify/formats/json.ts";
+import { parsePointer } from "#flow/classify/formats/pointer.ts";
 import { isUnreadable, MALFORMED, TOO_LARGE } from "#flow/classify/unreadable.ts";
 import { heldBytes } from "../../kit/attack/memory.ts";
 

@@ -36,9 +36,10 @@ export const classifier: FollowedKind = {
 };
 
 function extractorRule(message: Decoded<"aperture.policy.language.v1.Extractor">): ExtractorRule {
-  const { from, json, address, jwt, pathTemplates } = message;
+  const { from, json, form, address, jwt, pathTemplates } = message;
   if (from !== undefined) return { kind: "from", from };
   if (json) return { kind: "json", ...json };
+  if (form) return { kind: "form", ...form };
   if (address) {
     return {
       kind: "address",

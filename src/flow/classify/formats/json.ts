@@ -3,8 +3,8 @@
 // V8 14.6, which confuses the name `x"` with an earlier `x\`, has no effect. Size and depth are bounded, and no walk
 // recurses.
 
+import { MALFORMED, TOO_LARGE, type Unreadable } from "../unreadable.ts";
 import type { Segment } from "./pointer.ts";
-import { MALFORMED, TOO_LARGE, type Unreadable } from "./unreadable.ts";
 
 /** In characters; as large as the largest body that `api` accepts. */
 const MAX_LENGTH = 1 << 20;

@@ -1,7 +1,7 @@
 // The payload of a JSON Web Token (RFC 7519). The signature is not verified: a label is a claim until the service
 // behind the agent has verified the token.
 
-import { MALFORMED, type Unreadable } from "./unreadable.ts";
+import { MALFORMED, type Unreadable } from "../unreadable.ts";
 
 const PART = /^[A-Za-z0-9_-]+={0,2}$/;
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
