@@ -27,7 +27,13 @@ import {
 } from "./objects/cluster.ts";
 import { countersConfig } from "./objects/counters.ts";
 import { crashReportConfig, healthConfig, jobGroupConfig, watchdogConfig } from "./objects/host.ts";
-import { envoyConfig, objectName, sidecarConfig, webhookConfig } from "./objects/injection.ts";
+import {
+  envoyConfig,
+  namespaceName,
+  objectName,
+  sidecarConfig,
+  webhookConfig,
+} from "./objects/injection.ts";
 import { serverConfig } from "./objects/server.ts";
 import {
   agentOtelConfig,
@@ -126,6 +132,17 @@ const controllerTable = table("", "", {
       { own: true },
     ),
     checkpoints: object(checkpointsConfig),
+    namespaces: strings(
+      namespaceName,
+      "Namespaces besides the controller's own whose Policy resources it runs, with `cr_watcher.enabled`. Each policy is called `NAME@NAMESPACE` and reaches only services, objects and names of its namespace. The controller needs the same rights in each of them.",
+      { own: true },
+    ),
+    namespace_quota: number(
+      "uint32",
+      20,
+      "The most policies of each of `namespaces` that are in force. The youngest resources beyond it wait for a place.",
+      { min: 1, own: true },
+    ),
     promql_jobs_scheduler: object(jobGroupConfig),
     removal_guard: number(
       "float64",

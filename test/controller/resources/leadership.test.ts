@@ -9,7 +9,7 @@ import { until } from "../../kit/until.ts";
 
 const CONFIG = "/config/sampler/agent_group-default-policy-half-component_id-root.0";
 
-async function setting(t: TestContext) {
+async function setting(t: TestContext, more: Readonly<Record<string, string>> = {}) {
   const cluster = await fakePolicies(t);
   const etcd = await startEtcd(t);
   const start = () =>
@@ -18,7 +18,7 @@ async function setting(t: TestContext) {
       "controller",
       etcd.endpoints,
       [],
-      { POLICIES_CR_WATCHER_ENABLED: "true" },
+      { POLICIES_CR_WATCHER_ENABLED: "true", ...more },
       cluster.variables,
     );
   /** Keys of the store that hold the rules of policies. */
@@ -27,6 +27,7 @@ async function setting(t: TestContext) {
     return keys
       .trim()
       .split("\n")
+      .filter((key) => key !== "")
       .map((key) => key.replace(/^aperture/, ""));
   };
   return { cluster, start, rules };
@@ -75,4 +76,30 @@ test("a resource that turned bad while no controller ran keeps the version that 
   assert.deepEqual(await rules(), [CONFIG]);
   cluster.remove("half");
   await until("its rules are gone with it", async () => !(await rules()).includes(CONFIG));
+});
+
+test("policies of a namespace that cannot be read stay until it can, whatever the guard is", async (t) => {
+  const teams = { POLICIES_NAMESPACES: "pay", POLICIES_REMOVAL_GUARD: "1" };
+  const { cluster, start, rules } = await setting(t, teams);
+  const half = CONFIG.replace("half", "half@pay");
+  const gone = CONFIG.replace("half", "gone@pay");
+  const own = shareOf(50, "web.pay.svc.cluster.local");
+  cluster.put("half", own, {}, "pay");
+  cluster.put("gone", own, {}, "pay");
+  const first = start();
+  await leads(first);
+  assert.deepEqual(await rules(), [gone, half]);
+  await stop(first);
+  cluster.remove("gone", "pay");
+  cluster.forbidden.add("pay");
+  const second = start();
+  await leads(second);
+  assert.match(second.printed(), /cannot be read: gone@pay; half@pay/);
+  assert.deepEqual(await rules(), [gone, half]);
+  cluster.forbidden.delete("pay");
+  await until("what is gone goes, and the other one stays", async () => {
+    const now = await rules();
+    assert.ok(now.includes(half));
+    return !now.includes(gone);
+  });
 });
