@@ -226,7 +226,7 @@ export class ResourceSource implements PolicySource {
       } else if (before?.isOver === isOver && isSameDocument(before.resource, resource)) {
         this.#held.set(policy, { ...before, resource });
       } else {
-        this.#held.set(policy, isOver ? { ...OVER, resource } : await this.#compile(resource));
+        this.#held.set(policy, isOver ? waiting(resource) : await this.#compile(resource));
         isNew = true;
       }
       if (this.#stop.signal.aborted) return false;
@@ -384,13 +384,10 @@ export class ResourceSource implements PolicySource {
 }
 
 /** A resource beyond the quota of its namespace. */
-const OVER: Omit<Held, "resource"> = {
-  compiled: undefined,
-  offered: undefined,
-  findings: [],
-  warnings: [],
-  isOver: true,
-};
+function waiting(resource: PolicyResource): Held {
+  const nothing = { compiled: undefined, offered: undefined, findings: [], warnings: [] };
+  return { ...nothing, resource, isOver: true };
+}
 
 function locationOf({ namespace, name }: PolicyResource): string {
   const { group, plural } = POLICY_RESOURCES;
