@@ -73,7 +73,8 @@ export class KeptSource implements PolicySource, MetricSource {
     for (const key of lacking) {
       const name = nameIn(key);
       const { source, text } = await readStored(key, stored.get(key));
-      if (source === "K8S" && isUnread(name)) this.#unread.add(name);
+      // A policy that was kept before has lost its source.
+      if (source !== "ETCD" && isUnread(name)) this.#unread.add(name);
       // The store is the source of the API's policies. One whose document it does not have was removed.
       if (source !== "ETCD" || hasDocument(name))
         texts.push({ source: key, defaultName: name, text });

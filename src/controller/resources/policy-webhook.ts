@@ -79,9 +79,9 @@ export function policyWebhook({
       });
       if (refusal !== undefined) return reply({ allowed: false, message: refusal });
       if (object === undefined) return reply({ allowed: true });
-      const served = [own, ...namespaces];
-      if (!served.includes(namespace)) {
-        const message = `metadata.namespace: wanted ${served.join(" or ")}, whose policies this controller runs, got ${namespace}`;
+      const served = new Set([own, ...namespaces]);
+      if (!served.has(namespace)) {
+        const message = `metadata.namespace: wanted ${[...served].join(" or ")}, whose policies this controller runs, got ${namespace}`;
         return reply({ allowed: false, message });
       }
       if (running >= MAX_AT_ONCE) {

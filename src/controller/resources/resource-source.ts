@@ -5,7 +5,7 @@ import type { PolicyRollout } from "#api/policies.ts";
 import { pause } from "#base/async/wait.ts";
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
-import { Fault, isServerAway } from "#base/fault.ts";
+import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "#kube/api/client.ts";
 import type { RecordEvent } from "#kube/api/events.ts";
@@ -15,7 +15,6 @@ import {
   POLICY_RESOURCES,
   type PolicyResource,
   policyNameOf,
-  policyResource,
 } from "#kube/policies/resource.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
@@ -24,7 +23,8 @@ import type { ActivePolicies } from "../policies/active-policies.ts";
 import type { Offer, PolicySource } from "../policy-source.ts";
 import { PolicyNamespaces, type PolicyNamespacesOptions } from "./policy-namespaces.ts";
 import { beyondQuota } from "./quota.ts";
-import { eventsBetween, hasStatus, type Known, statusOf } from "./resource-status.ts";
+import type { Known } from "./resource-status.ts";
+import { StatusWriter } from "./status-writer.ts";
 
 /** Compiles one text. A namespace confines its policy. */
 export type CompileText = (
@@ -76,17 +76,8 @@ interface Held {
   readonly isOver: boolean;
 }
 
-/** Milliseconds between looks at what statuses say about agents and running policies. */
-const REFRESH_MS = 30_000;
-/** Milliseconds after which statuses that could not be written are tried again. */
-const RETRY_MS = 5_000;
 /** Milliseconds that a compiler that was stopped is left alone. */
 const COMPILER_MS = 1_000;
-
-const SUBJECT = {
-  apiVersion: `${POLICY_RESOURCES.group}/${POLICY_RESOURCES.version}`,
-  kind: "Policy",
-} as const;
 
 export class ResourceSource implements PolicySource {
   readonly origin = "resource";
@@ -101,15 +92,15 @@ export class ResourceSource implements PolicySource {
   #read: ReadonlySet<string> = new Set();
   readonly #stop = new AbortController();
   #working: Promise<void> | undefined;
-  #writing: Promise<void> | undefined;
-  /** Statuses are to be looked at again by the round under way; `all`: also for the number of agents. */
-  #due: "nothing" | "state" | "all" = "nothing";
-  /** Messages of statuses that cannot be written, by namespace. */
-  readonly #failing = new Map<string, string>();
-  #disarm: () => void = () => undefined;
+  readonly #statuses: StatusWriter;
 
   constructor(options: ResourceSourceOptions) {
     this.#options = options;
+    this.#statuses = new StatusWriter({
+      ...options,
+      known: () => this.#knowledge(),
+      written: (resource) => this.#written(resource),
+    });
     this.#namespaces = new PolicyNamespaces({
       ...options,
       changed: (namespace, resources) => {
@@ -123,15 +114,15 @@ export class ResourceSource implements PolicySource {
   async start(): Promise<void> {
     await this.#namespaces.start();
     await this.#working;
-    this.#refresh(REFRESH_MS);
+    this.#statuses.start();
   }
 
   async close(): Promise<void> {
     this.#stop.abort();
-    this.#disarm();
+    const written = this.#statuses.close();
     await this.#namespaces.close();
     await this.#working;
-    await this.#writing;
+    await written;
   }
 
   /** Whether there is a resource of this policy, with or without faults. */
@@ -165,7 +156,7 @@ export class ResourceSource implements PolicySource {
   }
 
   inForceChanged(): void {
-    this.#write();
+    this.#statuses.write();
   }
 
   /** Compiles what changed and applies it, one round after the other. */
@@ -200,7 +191,7 @@ export class ResourceSource implements PolicySource {
         );
         await pause(COMPILER_MS, clock, signal);
       }
-      this.#write();
+      this.#statuses.write();
     }
   }
 
@@ -235,7 +226,7 @@ export class ResourceSource implements PolicySource {
   }
 
   async #compile(resource: PolicyResource): Promise<Held> {
-    const { active, lastGood, log } = this.#options;
+    const { log } = this.#options;
     const { policy: name, text } = resource;
     const result = await this.#judge(resource, text).then(readingOf, (thrown: unknown) => {
       const fault = Fault.from(thrown);
@@ -255,16 +246,16 @@ export class ResourceSource implements PolicySource {
     const path = first?.path ? `${first.path}: ` : "";
     const line = `the policy resource has faults, and what runs stays: ${path}${first?.message}`;
     log.error({ policy: name, generation: resource.generation, faults: findings.length }, line);
-    const runs = active().loops.get(name)?.version.origin === this.origin;
-    const left = runs ? undefined : await this.#earlier(resource, await lastGood(name));
-    return { ...result, resource, offered: left, isOver: false };
+    return { ...result, resource, offered: await this.#earlier(resource), isOver: false };
   }
 
-  /** The version of an earlier leader. */
-  async #earlier(
-    resource: PolicyResource,
-    text: string | undefined,
-  ): Promise<CompiledPolicy | undefined> {
+  /** The version of an earlier leader, unless one of this source runs, which goes on by itself. */
+  async #earlier(resource: PolicyResource): Promise<CompiledPolicy | undefined> {
+    const { active, lastGood } = this.#options;
+    const running = active().loops.get(resource.policy)?.version;
+    if (running?.origin === this.origin) return undefined;
+    if (running?.origin === "kept") return running.policy;
+    const text = await lastGood(resource.policy);
     if (text === undefined) return undefined;
     return readingOf(await this.#judge(resource, text)).compiled;
   }
@@ -274,75 +265,6 @@ export class ResourceSource implements PolicySource {
     const { namespace, policy } = resource;
     const confined = namespace === client.namespace ? undefined : namespace;
     return compile(locationOf(resource), policy, text, confined);
-  }
-
-  #refresh(ms: number): void {
-    this.#disarm();
-    if (this.#stop.signal.aborted) return;
-    this.#disarm = this.#options.clock.alarm(ms, () => {
-      this.#write("all");
-      this.#refresh(REFRESH_MS);
-    });
-  }
-
-  /** Writes the statuses that are no longer right, each once. Agents come and go too often to write each time. */
-  #write(due: "state" | "all" = "state"): void {
-    if (this.#due !== "all") this.#due = due;
-    this.#writing ??= this.#writeAll().finally(() => {
-      this.#writing = undefined;
-      if (this.#due !== "nothing" && !this.#stop.signal.aborted) this.#write("state");
-    });
-  }
-
-  async #writeAll(): Promise<void> {
-    const { signal } = this.#stop;
-    while (this.#due !== "nothing" && !signal.aborted) {
-      const due = this.#due;
-      this.#due = "nothing";
-      /** Namespaces in which a status could not be written: the others do not wait for them. */
-      const faulty = new Set<string>();
-      for (const known of this.#knowledge()) {
-        if (signal.aborted) return;
-        const { namespace } = known.resource;
-        if (faulty.has(namespace)) continue;
-        const fault = await this.#writeOne(known, due);
-        if (fault !== undefined) faulty.add(namespace);
-        if (fault !== undefined && isServerAway(fault)) break;
-      }
-      if (faulty.size > 0) return this.#refresh(RETRY_MS);
-    }
-  }
-
-  /** Returns the fault for which the status was not written and is to be tried again. */
-  async #writeOne(known: Known, due: "state" | "all"): Promise<Fault | undefined> {
-    const { client, clock, log, record } = this.#options;
-    const { resource } = known;
-    const status = statusOf(known, clock.wall());
-    const { agents, ...state } = status;
-    if (hasStatus(resource, due === "all" ? { ...state, agents } : state)) return undefined;
-    const { name, namespace, policy } = resource;
-    const place = { name, namespace, subresource: "status" } as const;
-    try {
-      const patch = { merge: { metadata: { uid: resource.uid }, status } };
-      const written = await client.patch(POLICY_RESOURCES, place, patch, this.#stop.signal);
-      this.#written(policyResource(written, client.namespace));
-      for (const event of eventsBetween(resource.status, status))
-        record({ ...SUBJECT, namespace, name, uid: resource.uid }, event);
-      if (this.#failing.delete(namespace)) {
-        log.info({ namespace }, "statuses of policy resources are written again");
-      }
-      return undefined;
-    } catch (thrown) {
-      const fault = Fault.from(thrown);
-      const { code, message } = fault;
-      // It was deleted, or made again, which the watch tells.
-      if (this.#stop.signal.aborted || code === "NOT_FOUND" || code === "ABORTED") return undefined;
-      if (message !== this.#failing.get(namespace)) {
-        log.warn({ policy }, `a status was not written, will be retried: ${message}`);
-      }
-      this.#failing.set(namespace, message);
-      return fault;
-    }
   }
 
   /** Notes a status, unless the resource has changed meanwhile. */
