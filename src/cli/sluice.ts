@@ -118,7 +118,7 @@ const COMMANDS: Readonly<Record<string, Row>> = {
   },
   "policy check": {
     usage:
-      "[--json] [--strict] [--auto-scale] [--label NAME]… [--agent-group NAME] [--queries WHO] FILE…",
+      "[--json] [--strict] [--auto-scale] [--label NAME]… [--namespace NAME] [--agent-group NAME] [--queries WHO] FILE…",
     about: "check policy documents without running them",
     flags: {
       "--json": "print JSON, with line and column for editors",
@@ -126,6 +126,8 @@ const COMMANDS: Readonly<Record<string, Row>> = {
       "--auto-scale": "the controllers scale Kubernetes objects (auto_scale.kubernetes.enabled)",
       "--label NAME":
         "a label that callers send with their checks, as SDKs do, so that a limit may be keyed by it; may be repeated",
+      "--namespace NAME":
+        "the policies are to be resources of this namespace, one of policies.namespaces, and so may reach only what is in it",
       ...POLICY_FLAGS,
       "--queries WHO":
         "what will answer queries: prometheus, or own, the subset that Sluice evaluates itself; by default both are tried, and a query that only Prometheus can answer is a warning",

@@ -27,7 +27,13 @@ import {
 } from "./objects/cluster.ts";
 import { countersConfig } from "./objects/counters.ts";
 import { crashReportConfig, healthConfig, jobGroupConfig, watchdogConfig } from "./objects/host.ts";
-import { envoyConfig, objectName, sidecarConfig, webhookConfig } from "./objects/injection.ts";
+import {
+  envoyConfig,
+  namespaceName,
+  objectName,
+  sidecarConfig,
+  webhookConfig,
+} from "./objects/injection.ts";
 import { serverConfig } from "./objects/server.ts";
 import {
   agentOtelConfig,
@@ -112,30 +118,60 @@ const agentTable = table(
   reservedGroup,
 );
 
-const controllerTable = table("", "", {
-  ...common,
-  auto_scale: group({ kubernetes: object(controllerAutoScaleConfig) }),
-  kubernetes_client: group({ http_client: object(httpClientConfig) }),
-  otel: object(controllerOtelConfig),
-  policies: group({
-    cr_watcher: object(crWatcherConfig),
-    default_agent_group: string(
-      "default",
-      keyPart,
-      "Agent group of selectors that name none. Agents are in the group `agent_info.agent_group`.",
-      { own: true },
-    ),
-    checkpoints: object(checkpointsConfig),
-    promql_jobs_scheduler: object(jobGroupConfig),
-    removal_guard: number(
-      "float64",
-      0.5,
-      "Share of the policies in force that a controller may remove when it becomes the leader, because none of its sources has them. If they are more, all of them stay in force until a source has them again or somebody removes them (`sluice policy delete`). 1 switches the guard off, 0 lets nothing be removed.",
-      { min: 0, max: 1, own: true },
-    ),
-  }),
-  service_discovery: group({ kubernetes: object(controllerDiscoveryConfig) }),
-});
+/** Without `cr_watcher.enabled` nothing reads policies of any namespace. */
+function unwatchedNamespaces({
+  policies: { namespaces, cr_watcher },
+}: {
+  readonly policies: {
+    readonly namespaces: readonly string[];
+    readonly cr_watcher: { readonly enabled: boolean };
+  };
+}): readonly Violation[] {
+  if (namespaces.length === 0 || cr_watcher.enabled) return [];
+  const wanted = "true, because policies.namespaces names some";
+  return [{ key: "policies.cr_watcher.enabled", wanted, got: "false" }];
+}
+
+const controllerTable = table(
+  "",
+  "",
+  {
+    ...common,
+    auto_scale: group({ kubernetes: object(controllerAutoScaleConfig) }),
+    kubernetes_client: group({ http_client: object(httpClientConfig) }),
+    otel: object(controllerOtelConfig),
+    policies: group({
+      cr_watcher: object(crWatcherConfig),
+      default_agent_group: string(
+        "default",
+        keyPart,
+        "Agent group of selectors that name none. Agents are in the group `agent_info.agent_group`.",
+        { own: true },
+      ),
+      checkpoints: object(checkpointsConfig),
+      namespaces: strings(
+        namespaceName,
+        "Namespaces besides the controller's own whose Policy resources it runs, with `cr_watcher.enabled`. Each policy is called `NAME@NAMESPACE` and reaches only services, objects and names of its namespace. The controller needs the same rights in each of them.",
+        { own: true },
+      ),
+      namespace_quota: number(
+        "uint32",
+        20,
+        "The most policies of each of `namespaces` that are in force. The youngest resources beyond it wait for a place.",
+        { min: 1, own: true },
+      ),
+      promql_jobs_scheduler: object(jobGroupConfig),
+      removal_guard: number(
+        "float64",
+        0.5,
+        "Share of the policies in force that a controller may remove when it becomes the leader, because none of its sources has them. If they are more, all of them stay in force until a source has them again or somebody removes them (`sluice policy delete`). 1 switches the guard off, 0 lets nothing be removed.",
+        { min: 0, max: 1, own: true },
+      ),
+    }),
+    service_discovery: group({ kubernetes: object(controllerDiscoveryConfig) }),
+  },
+  unwatchedNamespaces,
+);
 
 const injectorTable = table("", "", {
   ...ofProcess,

@@ -1,27 +1,34 @@
-// The controller's work in a Kubernetes cluster: it runs the policy resources of its namespace and scales objects while it
+// The controller's work in a Kubernetes cluster: it runs policy resources and scales objects while it
 // leads; it judges policies for the API server, and lists what can be scaled, whether it leads or not.
 
 import type { ScalableObjects } from "#api/fleet/scale-points.ts";
 import { Fault } from "#base/fault.ts";
 import type { Route } from "#base/handler.ts";
+import type { Log } from "#base/log.ts";
+import { listed } from "#base/text/listed.ts";
 import type { ControllerConfig } from "#config/tree.ts";
 import type { KubeClient } from "#kube/api/client.ts";
 import { EventRecorder, type RecordEvent } from "#kube/api/events.ts";
-import type { Following } from "#kube/api/reflector.ts";
 import { controlPoints, MAX_POINTS } from "#kube/scale/control-points.ts";
 import { needsAutoScale, unmetNeeds } from "#policy/needs.ts";
-import type { PolicySet } from "#policy/set.ts";
 import type { SluiceProcess } from "#process/process.ts";
 import { Compiler } from "./compiling/compiler.ts";
 import type { ApiServer, ClusterPart } from "./kubernetes/api-server.ts";
 import { policyWebhook } from "./resources/policy-webhook.ts";
-import { ResourceSource, type ResourceSourceOptions } from "./resources/resource-source.ts";
+import {
+  type CompileText,
+  ResourceSource,
+  type ResourceSourceOptions,
+} from "./resources/resource-source.ts";
 import { Scaling, type ScalingOptions } from "./scaling/scaling.ts";
 
 export interface Cluster {
   /** The policies of resources, as a source for a controller that leads; absent where none are looked for. */
   readonly policies?: (
-    own: Omit<ResourceSourceOptions, "client" | "followed" | "record" | "clock" | "chance" | "log">,
+    own: Omit<
+      ResourceSourceOptions,
+      "client" | "namespaces" | "quota" | "followed" | "record" | "clock" | "chance" | "log"
+    >,
   ) => ResourceSource;
   /** The route that the API server calls before it stores a policy; absent where policies are no resources. */
   readonly webhook?: Route;
@@ -68,10 +75,6 @@ function askingKeys({ auto_scale, policies }: ControllerConfig): readonly string
   ];
 }
 
-const RESOURCES: ClusterPart = {
-  fails: "policy resources are not followed, and what is known stays",
-  works: "policy resources are followed again",
-};
 const STANDING_BY = "policy resources are followed by the controller that leads";
 
 function policyParts(
@@ -81,30 +84,16 @@ function policyParts(
 ): Pick<Cluster, "policies" | "webhook"> {
   const log = processLog.child("kubernetes");
   const { namespace } = client;
+  const { namespaces, namespace_quota: quota } = settings.policies;
   const dependency = health.dependency("kubernetes");
   dependency.ok(STANDING_BY);
-  let isFirst = true;
-  const followed = (following: Following) => {
-    if (following.state === "away") {
-      dependency.degraded(following.fault.message);
-      apiServer.report(RESOURCES, following.fault);
-    } else if (following.state === "starting") {
-      dependency.ok(STANDING_BY);
-      apiServer.forget(RESOURCES);
-      isFirst = true;
-    } else {
-      dependency.ok(`policy resources of the namespace ${namespace} are followed`);
-      if (isFirst) log.info({ namespace }, "follows policy resources");
-      isFirst = false;
-      apiServer.report(RESOURCES, undefined);
-    }
-  };
+  const followed = followedNamespaces(apiServer, dependency, log);
   const dialect = settings.prometheus.address === "" ? "own" : "prometheus";
   const defaultGroup = settings.policies.default_agent_group;
   const compiler = new Compiler({ settings: { queries: dialect, defaultGroup }, clock });
   scope.add("compiler of the webhook", () => compiler.close());
-  const compile = async (source: string, defaultName: string, text: string): Promise<PolicySet> => {
-    const [set] = await compiler.compile([{ source, defaultName, text }]);
+  const compile: CompileText = async (source, defaultName, text, confined) => {
+    const [set] = await compiler.compile([{ source, defaultName, text, namespace: confined }]);
     if (set === undefined) return { policies: [], findings: [], warnings: [] };
     const unmet = unmetNeeds(
       set.policies.map(({ of }) => ({
@@ -117,8 +106,51 @@ function policyParts(
     return { ...set, warnings: [...set.warnings, ...more] };
   };
   return {
-    policies: (own) => new ResourceSource({ ...own, client, followed, record, clock, chance, log }),
-    webhook: policyWebhook({ compile, namespace, clock }),
+    policies: (own) => {
+      const watched = { client, namespaces, quota, followed, record };
+      return new ResourceSource({ ...own, ...watched, clock, chance, log });
+    },
+    webhook: policyWebhook({ compile, namespace, namespaces, clock }),
+  };
+}
+
+/** Tells log and health how it stands with the resources of each namespace. */
+function followedNamespaces(
+  apiServer: ApiServer,
+  dependency: { ok(message: string): void; degraded(message: string): void },
+  log: Log,
+): ResourceSourceOptions["followed"] {
+  const parts = new Map<string, ClusterPart>();
+  const following = new Set<string>();
+  const faults = new Map<string, Fault>();
+  const partOf = (namespace: string): ClusterPart => {
+    const which = `policy resources of the namespace ${namespace} are`;
+    const part = parts.get(namespace) ?? {
+      fails: `${which} not followed, and what is known stays`,
+      works: `${which} followed again`,
+    };
+    parts.set(namespace, part);
+    return part;
+  };
+  return (namespace, { state, ...now }) => {
+    const part = partOf(namespace);
+    faults.delete(namespace);
+    if (state === "starting") {
+      apiServer.forget(part);
+      following.delete(namespace);
+    } else {
+      const fault = "fault" in now ? now.fault : undefined;
+      if (fault !== undefined) faults.set(namespace, fault);
+      else if (!following.has(namespace)) log.info({ namespace }, "follows policy resources");
+      if (fault === undefined) following.add(namespace);
+      apiServer.report(part, fault);
+    }
+    const [fault] = faults.values();
+    const names = listed([...following], (name) => name);
+    const of = following.size === 1 ? "the namespace" : "the namespaces";
+    if (fault !== undefined) dependency.degraded(fault.message);
+    else if (following.size === 0) dependency.ok(STANDING_BY);
+    else dependency.ok(`policy resources of ${of} ${names} are followed`);
   };
 }
 

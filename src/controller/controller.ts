@@ -167,8 +167,13 @@ function assemble(options: ControllerOptions) {
   const { queries, alerts } = openOutgoing(options, backend, metrics);
   const outbox = openOutbox(options, metrics);
   const compiler = new Compiler({ settings: { queries: backend.dialect, defaultGroup }, clock });
-  const compileOne = async (source: string, defaultName: string, text: string) => {
-    const [set] = await compiler.compile([{ source, defaultName, text }]);
+  const compileOne = async (
+    source: string,
+    defaultName: string,
+    text: string,
+    namespace?: string,
+  ) => {
+    const [set] = await compiler.compile([{ source, defaultName, text, namespace }]);
     return set ?? NO_POLICIES;
   };
   const failed = (name: string, fault: Fault) => {
@@ -205,6 +210,7 @@ function assemble(options: ControllerOptions) {
     settings: settings.policies,
     active: () => active,
     hasDocument: (name) => api.policies.has(name),
+    isUnread: (name) => resources?.isUnread(name) ?? false,
     compile: (texts) => compiler.compile(texts),
     log,
     status: () => policiesStatus.at("system", "removal_guard"),

@@ -15,6 +15,8 @@ export interface ControllerSettings {
     readonly checkpoints: CheckpointSettings;
     readonly removal_guard: number;
     readonly cr_watcher: { readonly enabled: boolean };
+    readonly namespaces: readonly string[];
+    readonly namespace_quota: number;
   };
   readonly auto_scale: { readonly kubernetes: { readonly enabled: boolean } };
   readonly kubernetes_client: { readonly http_client: HttpClientSettings };

@@ -17,6 +17,7 @@ import type { PolicyDocument } from "./document/wrappers.ts";
 import { checkDynamicConfig } from "./dynamic.ts";
 import { type Policy, policy as policyTable } from "./language/policy.ts";
 import { componentAt, fluxMetersOf, needsOf, supplyOf } from "./needs.ts";
+import { checkConfinement, checkSize } from "./validate/confinement.ts";
 import { validate } from "./validate.ts";
 
 const HASH_DIGITS = 32;
@@ -44,9 +45,12 @@ export function* compileInSteps(
   yield;
   const refuse: Refuse = (where, wanted, got) =>
     report.refuse(() => locate(document.root, where), where, wanted, got);
+  const { namespace } = options;
+  if (namespace !== undefined) checkConfinement(value, namespace, path, refuse);
   const hash = options.digest(canonicalJson(value)).slice(0, HASH_DIGITS);
   const owner = { policyName: name, policyHash: hash };
   const compiled = compileCircuit(value, owner, path, { ...options, refuse });
+  if (namespace !== undefined) checkSize(compiled.circuit?.leaves.length ?? 0, path, refuse);
   const resources = resourceConfigs(value.resources, [...path, "resources"], refuse);
   if (report.faults > before) return { ok: false, findings: report.findings, document: value };
   yield;

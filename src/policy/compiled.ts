@@ -31,6 +31,8 @@ export interface CompileSettings {
 
 export interface CompileOptions extends CompileSettings {
   readonly digest: Digest;
+  /** The namespace to whose services, objects and names the policy is confined; absent where it may reach everything. */
+  readonly namespace?: string | undefined;
 }
 
 /** Kinds of configuration that a controller publishes for agents, as they are called in store keys. */

@@ -15,6 +15,8 @@ export interface PolicyText {
   /** Default name for a policy that has none: the file name without its extension. */
   readonly defaultName: string;
   readonly text: string;
+  /** The namespace to whose services, objects and names its policies are confined; absent where they may reach everything. */
+  readonly namespace?: string | undefined;
 }
 
 export interface Sourced<T> {
@@ -48,9 +50,10 @@ export function* compileSetInSteps(
   for (const text of texts) {
     const report = new Report();
     reports.set(text, report);
+    const { namespace } = text;
     for (const document of readPolicies(text.text, text.defaultName, report).documents) {
       yield;
-      const compiled = yield* compileInSteps(document, options, report);
+      const compiled = yield* compileInSteps(document, { ...options, namespace }, report);
       const { source } = text;
       if (!compiled.ok) {
         if (compiled.document !== undefined) uncompiled.push({ source, of: compiled.document });

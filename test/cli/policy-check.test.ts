@@ -56,6 +56,19 @@ describe("policy check", () => {
     }
   });
 
+  it("confines policies to the namespace that --namespace names", async (t) => {
+    const own = PLAIN.replace("control_point: ingress", "$&, service: web.shop.svc.cluster.local");
+    assert.equal((await check(t, own, "--namespace", "shop")).code, 0);
+    const { code, text } = await check(t, own, "--namespace", "pay");
+    assert.equal(code, 1);
+    assert.match(text, /p\.yaml:3:\d+: .*service: wanted a service of the namespace pay, such as/);
+    const blank = await check(t, own, "--namespace", " ");
+    assert.deepEqual(
+      [blank.code, blank.text],
+      [64, "sluice: --namespace: wanted the name of a namespace, got nothing\n"],
+    );
+  });
+
   it("says in its last line which parts agents do not act on; --strict refuses them", async (t) => {
     const { code, last } = await check(t, REGO);
     assert.deepEqual(

@@ -328,6 +328,15 @@ for (const [what, set, refused] of PAIRS) {
   });
 }
 
+test("namespaces of policies are refused where no policy resources are run", () => {
+  const teams = { SVC_CONTROLLER_POLICIES_NAMESPACES: "shop" };
+  assert.throws(
+    () => configOf("controller", teams),
+    /policies\.cr_watcher\.enabled: wanted true, because policies\.namespaces names some, got false/,
+  );
+  configOf("controller", { ...teams, SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED: "true" });
+});
+
 test("credentials in the addresses of servers are refused where they would have no effect", () => {
   for (const [key, name] of [
     ["etcd.endpoints", "ETCD_ENDPOINTS"],

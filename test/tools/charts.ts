@@ -14,6 +14,10 @@ const TEXTS: JsonSchema = { type: "object", additionalProperties: TEXT };
 const ANYTHING: JsonSchema = { type: "object" };
 const OBJECTS: JsonSchema = { type: "array", items: ANYTHING };
 const NAMES: JsonSchema = { type: "array", items: { type: "string", minLength: 1 } };
+const NAMESPACES: JsonSchema = {
+  type: "array",
+  items: { type: "string", pattern: "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" },
+};
 const COUNT: JsonSchema = { type: "integer", minimum: 0 };
 
 /** An object that has these keys and no others. Helm removes keys whose value is null, so none is required. */
@@ -341,16 +345,15 @@ function controllerValues(): string {
           pattern: "^([a-z0-9-]+[.][a-z0-9.-]+|replicationcontrollers)$",
         },
       },
-      namespaces: {
-        type: "array",
-        items: { type: "string", pattern: "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" },
-      },
+      namespaces: NAMESPACES,
     }),
     policies: only({
       crWatcher: only({
         enabled: BOOL,
         webhook: only({ enabled: BOOL, caBundle: TEXT, certificate: TEXT }),
       }),
+      namespaces: { ...NAMESPACES, uniqueItems: true },
+      namespaceQuota: { type: "integer", minimum: 1 },
     }),
   };
   return valuesSchema("sluice-controller", values, definitions);

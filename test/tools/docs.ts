@@ -156,7 +156,7 @@ function routesPage(): string {
         ...policyRoutes(policies),
         ...controllerRoutes(fleet),
         ...scalePointRoutes(undefined),
-        policyWebhook({ compile: never, namespace: "", clock }),
+        policyWebhook({ compile: never, namespace: "", namespaces: [], clock }),
         ...entityRoutes(NO_ENTITIES),
       ]),
     ),

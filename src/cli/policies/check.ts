@@ -21,17 +21,22 @@ export const policyCheckCommand: Command = async (args, terminal) => {
     json: { type: "boolean" },
     queries: { type: "string" },
     "agent-group": { type: "string" },
+    namespace: { type: "string" },
     "auto-scale": { type: "boolean", default: false },
     strict: { type: "boolean", default: false },
     label: { type: "string", multiple: true, default: [] as string[] },
   } as const;
   const { positionals, values } = readArgs(args, options, true);
-  const { queries, strict, label: labels } = values;
+  const { queries, strict, namespace, label: labels } = values;
   if (labels.some((label) => label.trim() === "")) {
     throw new Fault("INVALID_ARGUMENT", "--label: wanted the name of a label, got nothing");
   }
+  if (namespace?.trim() === "") {
+    throw new Fault("INVALID_ARGUMENT", "--namespace: wanted the name of a namespace, got nothing");
+  }
   const judging = {
     queries,
+    namespace,
     labels,
     agentGroup: values["agent-group"],
     scales: values["auto-scale"],

@@ -47,6 +47,8 @@ export interface Setting {
   readonly queries?: string | undefined;
   /** The group of selectors that name none: `policies.default_agent_group` of the controller. */
   readonly agentGroup?: string | undefined;
+  /** The namespace to which the policies are confined (`policies.namespaces`); undefined where they may reach everything. */
+  readonly namespace?: string | undefined;
   /** The name of a policy from standard input whose document has none; `stdin` unless given. */
   readonly stdinName?: string | undefined;
 }
@@ -183,7 +185,7 @@ export async function readAndCompile(
   command: string,
   names: readonly string[],
   terminal: Terminal,
-  { queries, agentGroup, stdinName = "stdin" }: Setting,
+  { queries, agentGroup, namespace, stdinName = "stdin" }: Setting,
   withDynamic = false,
 ): Promise<{
   readonly set: PolicySet;
@@ -219,7 +221,7 @@ export async function readAndCompile(
     ...policies.map((file) => readPolicy(file, stdinName, terminal)),
     ...configs.map(readDynamic),
   ]);
-  const texts = read.slice(0, policies.length);
+  const texts = read.slice(0, policies.length).map((text) => ({ ...text, namespace }));
   const set = compileSet(texts, { digest: sha256, queries: dialect, defaultGroup });
   return { set, texts, dynamic: read.slice(policies.length) };
 }

@@ -199,6 +199,6 @@ export const checkpointsConfig = table(
 export const crWatcherConfig = table("CRWatcherConfig", "Policies as Kubernetes resources.", {
   enabled: bool(
     false,
-    "Run the Policy resources (fluxninja.com/v1alpha1) of the controller's namespace, and answer the validating webhook at /validate/policy. The process calls the API server as the user of the kubeconfig that KUBECONFIG names; without KUBECONFIG, as the pod's service account.",
+    "Run the Policy resources (fluxninja.com/v1alpha1) of the controller's namespace and of `policies.namespaces`, and answer the validating webhook at /validate/policy. The process calls the API server as the user of the kubeconfig that KUBECONFIG names; without KUBECONFIG, as the pod's service account.",
   ),
 });

@@ -31,6 +31,15 @@ export const objectName: TextFormat = {
   bad: ["", "Sluice", "a/b", "-a"],
 };
 
+const NAMESPACE = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+
+export const namespaceName: TextFormat = {
+  wanted: "the name of a Kubernetes namespace",
+  accepts: (text) => NAMESPACE.test(text),
+  good: ["shop", "team-a"],
+  bad: ["", "Shop", "a.b", "a/b", "-a", "a".repeat(64)],
+};
+
 const optionalName: TextFormat = {
   wanted: `empty or ${objectName.wanted}`,
   accepts: (text) => text === "" || NAME.test(text),

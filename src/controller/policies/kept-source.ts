@@ -24,6 +24,8 @@ interface KeptSourceOptions {
   readonly active: () => ActivePolicies;
   /** Whether the store has a document of the API for a policy, with or without faults. */
   readonly hasDocument: (name: string) => boolean;
+  /** Whether it cannot be known now if there is still a resource of a policy, which then stays whatever the guard is. */
+  readonly isUnread: (name: string) => boolean;
   /** Returns one set for each text. */
   readonly compile: (texts: readonly PolicyText[]) => Promise<readonly PolicySet[]>;
   readonly log: Log;
@@ -37,6 +39,8 @@ export class KeptSource implements PolicySource, MetricSource {
   /** Until the start: policies and dynamic configurations in the store, by key. */
   #stored = new Map<string, Uint8Array>();
   readonly #kept = new Map<string, CompiledPolicy>();
+  /** Those of `#kept` that stay only until their resources can be read. */
+  readonly #unread = new Set<string>();
   /** Policies are kept, and all of them have been in force. */
   #isKeeping = false;
 
@@ -56,7 +60,7 @@ export class KeptSource implements PolicySource, MetricSource {
    * @throws Fault FAILED_PRECONDITION when a policy to be kept cannot be read: a controller that led would remove it
    */
   async start(): Promise<void> {
-    const { settings, active, hasDocument, compile, log } = this.#options;
+    const { settings, active, hasDocument, isUnread, compile, log } = this.#options;
     const stored = this.#stored;
     this.#stored = new Map();
     const keys = [...stored.keys()].filter((key) => key.startsWith(POLICIES));
@@ -64,17 +68,21 @@ export class KeptSource implements PolicySource, MetricSource {
     const { removal_guard: guard } = settings;
     const isTooMuch = (policies: number) => policies > guard * keys.length;
     const lacking = keys.filter((key) => !active().owners.has(nameIn(key)));
-    if (!isTooMuch(lacking.length)) return;
+    if (!isTooMuch(lacking.length) && !lacking.some((key) => isUnread(nameIn(key)))) return;
     const texts: PolicyText[] = [];
     for (const key of lacking) {
       const name = nameIn(key);
       const { source, text } = await readStored(key, stored.get(key));
+      // A policy that was kept before has lost its source.
+      if (source !== "ETCD" && isUnread(name)) this.#unread.add(name);
       // The store is the source of the API's policies. One whose document it does not have was removed.
       if (source !== "ETCD" || hasDocument(name))
         texts.push({ source: key, defaultName: name, text });
     }
-    if (!isTooMuch(texts.length)) return;
-    for (const { findings, policies } of await compile(texts)) {
+    const isGuarded = isTooMuch(texts.length);
+    const kept = texts.filter(({ defaultName }) => isGuarded || this.#unread.has(defaultName));
+    if (kept.length === 0) return;
+    for (const { findings, policies } of await compile(kept)) {
       const policy = policies[0]?.of;
       if (findings.length > 0 || policy === undefined) throw unreadable(findings.map(findingLine));
       const key = DYNAMIC_CONFIGS + policy.name;
@@ -85,13 +93,19 @@ export class KeptSource implements PolicySource, MetricSource {
     this.#isKeeping = true;
     this.inForceChanged();
     if (this.#kept.size === 0) return;
+    if (!isGuarded) {
+      const why = "the resources of their namespaces cannot be read";
+      log.error({}, `policies stay in force because ${why}: ${this.#names}`);
+      return;
+    }
     const share = `${texts.length} of ${keys.length} policies in force are in no source of this controller`;
     const why = `more than policies.removal_guard (${guard}) lets it remove when it becomes the leader`;
     log.error({}, `${share}, ${why}; they stay in force: ${this.#names}; ${REMEDY}`);
   }
 
   *offers(): Generator<Offer> {
-    for (const [name, policy] of this.#kept) yield { name, location: POLICIES + name, policy };
+    for (const [name, policy] of this.#kept)
+      if (!this.#isFound(name)) yield { name, location: POLICIES + name, policy };
   }
 
   /** What was in force is a part of the policy, so that the API can replace it. */
@@ -110,6 +124,14 @@ export class KeptSource implements PolicySource, MetricSource {
     for (const { claim, why } of active().leftOutOf(this.origin)) {
       this.#kept.delete(claim.name);
       log.info({ policy: claim.name }, `no longer kept: ${why}`);
+    }
+    for (const name of [...this.#unread].filter((each) => this.#isFound(each))) {
+      this.#kept.delete(name);
+      this.#unread.delete(name);
+      log.info(
+        { policy: name },
+        "no longer kept: the resources of its namespace can be read again",
+      );
     }
     this.#isKeeping = this.#kept.size > 0;
     if (this.#isKeeping) {
@@ -130,6 +152,11 @@ export class KeptSource implements PolicySource, MetricSource {
 
   collect(to: MetricSink): void {
     to.number("sluice_policies", ["kept"], this.#kept.size);
+  }
+
+  /** Whether its resource, or that it is gone, has become known. */
+  #isFound(name: string): boolean {
+    return this.#unread.has(name) && !this.#options.isUnread(name);
   }
 
   get #names(): string {

@@ -6,14 +6,17 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Route } from "#base/handler.ts";
 import type { AdmissionAnswer } from "#kube/api/admission.ts";
-import { documentOf, POLICY_RESOURCES } from "#kube/policies/resource.ts";
+import type { KubeObject } from "#kube/api/objects.ts";
+import { documentOf, POLICY_RESOURCES, policyNameOf } from "#kube/policies/resource.ts";
 import { answerTo, policyReview } from "#kube/policies/review.ts";
-import type { PolicySet } from "#policy/set.ts";
+import type { CompileText } from "./resource-source.ts";
 
 interface PolicyWebhookOptions {
-  readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
-  /** Policies of other namespaces are refused: this controller would not run them. */
+  readonly compile: CompileText;
+  /** The controllers' own. */
   readonly namespace: string;
+  /** Those of teams. Policies of any other namespace are refused: this controller would not run them. */
+  readonly namespaces: readonly string[];
   readonly clock: Clock;
 }
 
@@ -27,13 +30,23 @@ const MAX_BODY = 8 * 1024 * 1024;
 /** Findings of a message; the status of a resource lists more. */
 const MAX_FINDINGS = 10;
 
-export function policyWebhook({ compile, namespace, clock }: PolicyWebhookOptions): Route {
+export function policyWebhook({
+  compile,
+  namespace: own,
+  namespaces,
+  clock,
+}: PolicyWebhookOptions): Route {
   let running = 0;
-  const judge = async (name: string, text: string): Promise<AdmissionAnswer> => {
+  const judge = async (object: KubeObject, namespace: string): Promise<AdmissionAnswer> => {
     const { plural, group } = POLICY_RESOURCES;
+    const { name } = object.metadata;
+    const policy = policyNameOf({ namespace, name }, own);
+    const text = documentOf(object, policy);
+    const source = `${plural}.${group}/${namespace}/${name}`;
     running += 1;
     // One that takes too long goes on, and counts as long as it does.
-    const compiled = compile(`${plural}.${group}/${namespace}/${name}`, name, text).finally(() => {
+    const confined = namespace === own ? undefined : namespace;
+    const compiled = compile(source, policy, text, confined).finally(() => {
       running -= 1;
     });
     const set = await within(MAX_MS, clock, compiled, () => {
@@ -58,7 +71,7 @@ export function policyWebhook({ compile, namespace, clock }: PolicyWebhookOption
     costly: true,
     async handle({ body }) {
       const review = policyReview(body);
-      const { object, refusal } = review;
+      const { namespace, object, refusal } = review;
       const reply = (judgement: AdmissionAnswer) => ({
         status: 200,
         headers: { "content-type": "application/json" },
@@ -66,15 +79,16 @@ export function policyWebhook({ compile, namespace, clock }: PolicyWebhookOption
       });
       if (refusal !== undefined) return reply({ allowed: false, message: refusal });
       if (object === undefined) return reply({ allowed: true });
-      if (review.namespace !== namespace) {
-        const message = `metadata.namespace: wanted ${namespace}, whose policies this controller runs, got ${review.namespace}`;
+      const served = new Set([own, ...namespaces]);
+      if (!served.has(namespace)) {
+        const message = `metadata.namespace: wanted ${[...served].join(" or ")}, whose policies this controller runs, got ${namespace}`;
         return reply({ allowed: false, message });
       }
       if (running >= MAX_AT_ONCE) {
         const busy = `${MAX_AT_ONCE} policies are being judged already`;
         throw new Fault("RESOURCE_EXHAUSTED", busy, { headers: { "retry-after": "1" } });
       }
-      return reply(await judge(object.metadata.name, documentOf(object)));
+      return reply(await judge(object, namespace));
     },
   };
 }

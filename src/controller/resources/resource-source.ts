@@ -1,5 +1,5 @@
-// Policies that are Kubernetes resources in the namespace of the controller. Each is compiled on its own; what became of
-// it is written into its status. A resource that turns bad keeps the version that runs.
+// Policies that are Kubernetes resources, of the controllers' namespace and of those of teams. Each is compiled on its own;
+// what became of it is written into its status. A resource that turns bad keeps the version that runs.
 
 import type { PolicyRollout } from "#api/policies.ts";
 import { pause } from "#base/async/wait.ts";
@@ -9,24 +9,39 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "#kube/api/client.ts";
 import type { RecordEvent } from "#kube/api/events.ts";
-import { type Following, Reflector } from "#kube/api/reflector.ts";
 import {
   type FindingText,
+  namespaceOfPolicy,
   POLICY_RESOURCES,
   type PolicyResource,
-  policyResource,
+  policyNameOf,
 } from "#kube/policies/resource.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
 import type { PolicySet } from "#policy/set.ts";
 import type { ActivePolicies } from "../policies/active-policies.ts";
 import type { Offer, PolicySource } from "../policy-source.ts";
-import { eventsBetween, hasStatus, type Known, statusOf } from "./resource-status.ts";
+import { PolicyNamespaces, type PolicyNamespacesOptions } from "./policy-namespaces.ts";
+import { beyondQuota } from "./quota.ts";
+import type { Known } from "./resource-status.ts";
+import { StatusWriter } from "./status-writer.ts";
+
+/** Compiles one text. A namespace confines its policy. */
+export type CompileText = (
+  source: string,
+  name: string,
+  text: string,
+  namespace?: string,
+) => Promise<PolicySet>;
 
 export interface ResourceSourceOptions {
   readonly client: KubeClient;
+  /** Namespaces of teams, whose policies are confined to them. */
+  readonly namespaces: readonly string[];
+  /** The most policies of a namespace of a team that are in force. */
+  readonly quota: number;
   readonly active: () => ActivePolicies;
-  readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
+  readonly compile: CompileText;
   /**
    * The version of a policy that the store has from an earlier leader and that came from a resource, as a document;
    * undefined where there is none.
@@ -39,7 +54,7 @@ export interface ResourceSourceOptions {
   readonly record: RecordEvent;
   readonly rollout: ((policy: CompiledPolicy) => PolicyRollout | undefined) | undefined;
   /** `starting` when this source is closed. */
-  readonly followed: (following: Following) => void;
+  readonly followed: PolicyNamespacesOptions["followed"];
   readonly clock: Clock;
   readonly chance: Chance;
   readonly log: Log;
@@ -57,82 +72,74 @@ interface Held {
   readonly offered: CompiledPolicy | undefined;
   readonly findings: readonly FindingText[];
   readonly warnings: readonly PolicyWarning[];
+  /** True where it is beyond the quota of its namespace, and so is not compiled. */
+  readonly isOver: boolean;
 }
 
-/** The most resources: each is a circuit that runs. */
-const MAX_POLICIES = 10_000;
-/** Milliseconds between looks at what statuses say about agents and running policies. */
-const REFRESH_MS = 30_000;
-/** Milliseconds after which statuses that could not be written are tried again. */
-const RETRY_MS = 5_000;
 /** Milliseconds that a compiler that was stopped is left alone. */
 const COMPILER_MS = 1_000;
-
-const SUBJECT = {
-  apiVersion: `${POLICY_RESOURCES.group}/${POLICY_RESOURCES.version}`,
-  kind: "Policy",
-} as const;
 
 export class ResourceSource implements PolicySource {
   readonly origin = "resource";
   readonly #options: ResourceSourceOptions;
-  readonly #reflector: Reflector<PolicyResource>;
+  readonly #namespaces: PolicyNamespaces;
+  /** By the name of the policy, as in all maps here. */
   readonly #held = new Map<string, Held>();
-  /** Resources that changed and are not compiled yet, by name; undefined for one that is gone. */
+  /** Resources that changed and are not compiled yet; undefined for one that is gone. */
   #changed = new Map<string, PolicyResource | undefined>();
+  /** Namespaces that have been listed, and those of them whose resources are all held. */
+  readonly #listed = new Set<string>();
+  #read: ReadonlySet<string> = new Set();
   readonly #stop = new AbortController();
   #working: Promise<void> | undefined;
-  #writing: Promise<void> | undefined;
-  /** Statuses are to be looked at again by the round under way; `all`: also for the number of agents. */
-  #due: "nothing" | "state" | "all" = "nothing";
-  #failing = "";
-  #disarm: () => void = () => undefined;
+  readonly #statuses: StatusWriter;
 
   constructor(options: ResourceSourceOptions) {
     this.#options = options;
-    const { client, clock, chance } = options;
-    this.#reflector = new Reflector({
-      client,
-      resource: POLICY_RESOURCES,
-      selection: { namespace: client.namespace },
-      keep: policyResource,
-      changed: ({ puts, deletes }) => {
-        for (const resource of puts.values()) this.#changed.set(resource.name, resource);
-        for (const key of deletes) this.#changed.set(key.slice(key.indexOf("/") + 1), undefined);
+    this.#statuses = new StatusWriter({
+      ...options,
+      known: () => this.#knowledge(),
+      written: (resource) => this.#written(resource),
+    });
+    this.#namespaces = new PolicyNamespaces({
+      ...options,
+      changed: (namespace, resources) => {
+        this.#listed.add(namespace);
+        for (const [policy, resource] of resources) this.#changed.set(policy, resource);
         this.#work();
       },
-      followed: options.followed,
-      clock,
-      chance,
-      most: MAX_POLICIES,
     });
   }
 
   async start(): Promise<void> {
-    await this.#reflector.start().catch((thrown: unknown) => {
-      throw startFault(Fault.from(thrown));
-    });
+    await this.#namespaces.start();
     await this.#working;
-    this.#refresh(REFRESH_MS);
+    this.#statuses.start();
   }
 
   async close(): Promise<void> {
     this.#stop.abort();
-    this.#disarm();
-    await this.#reflector.close();
+    const written = this.#statuses.close();
+    await this.#namespaces.close();
     await this.#working;
-    await this.#writing;
-    this.#options.followed({ state: "starting" });
+    await written;
   }
 
-  /** Whether there is a resource of this name, with or without faults. */
-  has(name: string): boolean {
-    return this.#held.has(name);
+  /** Whether there is a resource of this policy, with or without faults. */
+  has(policy: string): boolean {
+    return this.#held.has(policy);
+  }
+
+  /** Whether the policy is of a team whose resources could not be read yet, so that nobody knows if its own is there. */
+  isUnread(policy: string): boolean {
+    const { client, namespaces } = this.#options;
+    const namespace = namespaceOfPolicy(policy, client.namespace);
+    return namespaces.includes(namespace) && !this.#read.has(namespace);
   }
 
   *offers(): Generator<Offer> {
-    for (const [name, { offered }] of this.#held) {
-      yield { name, location: this.#locationOf(name), policy: offered };
+    for (const [name, { resource, offered, isOver }] of this.#held) {
+      if (!isOver) yield { name, location: locationOf(resource), policy: offered };
     }
   }
 
@@ -142,18 +149,14 @@ export class ResourceSource implements PolicySource {
   }
 
   faultsOf(location: string): string | undefined {
-    const held = this.#held.get(location.slice(location.lastIndexOf("/") + 1));
+    const [name = "", namespace = ""] = location.split("/").reverse();
+    const held = this.#held.get(policyNameOf({ namespace, name }, this.#options.client.namespace));
     if (held === undefined || held.findings.length === 0) return undefined;
     return held.findings.map(({ path, message }) => `${path}: ${message}`).join("; ");
   }
 
   inForceChanged(): void {
-    this.#write();
-  }
-
-  #locationOf(name: string): string {
-    const { group, plural } = POLICY_RESOURCES;
-    return `${plural}.${group}/${this.#options.client.namespace}/${name}`;
+    this.#statuses.write();
   }
 
   /** Compiles what changed and applies it, one round after the other. */
@@ -171,8 +174,12 @@ export class ResourceSource implements PolicySource {
     while (this.#changed.size > 0 && !signal.aborted) {
       const changed = this.#changed;
       this.#changed = new Map();
+      const listed = new Set(this.#listed);
       try {
-        if (await this.#read(changed)) await active().update();
+        const isNew = await this.#hold(changed);
+        const isFirst = listed.size > this.#read.size;
+        this.#read = listed;
+        if (isNew || isFirst) await active().update();
       } catch (thrown) {
         if (signal.aborted) return;
         // Resources that failed are compiled again, unless they changed meanwhile.
@@ -184,22 +191,33 @@ export class ResourceSource implements PolicySource {
         );
         await pause(COMPILER_MS, clock, signal);
       }
-      this.#write();
+      this.#statuses.write();
     }
   }
 
   /** Returns whether anything is to be applied: a status that changed is not. */
-  async #read(changed: ReadonlyMap<string, PolicyResource | undefined>): Promise<boolean> {
+  async #hold(changed: ReadonlyMap<string, PolicyResource | undefined>): Promise<boolean> {
+    const { client, quota } = this.#options;
+    const resources = new Map([...this.#held].map(([policy, { resource }]) => [policy, resource]));
+    for (const [policy, resource] of changed) {
+      if (resource === undefined) resources.delete(policy);
+      else resources.set(policy, resource);
+    }
+    const over = beyondQuota(resources.values(), client.namespace, quota);
+    // One that is gone may leave its place to another, which has not changed.
+    const moved = [...this.#held].filter(([policy, { isOver }]) => isOver !== over.has(policy));
     let isNew = false;
-    for (const [name, resource] of changed) {
-      const before = this.#held.get(name);
+    for (const policy of new Set([...changed.keys(), ...moved.map(([policy]) => policy)])) {
+      const resource = resources.get(policy);
+      const before = this.#held.get(policy);
+      const isOver = over.has(policy);
       if (resource === undefined) {
-        this.#held.delete(name);
+        this.#held.delete(policy);
         isNew = true;
-      } else if (before !== undefined && isSameDocument(before.resource, resource)) {
-        this.#held.set(name, { ...before, resource });
+      } else if (before?.isOver === isOver && isSameDocument(before.resource, resource)) {
+        this.#held.set(policy, { ...before, resource });
       } else {
-        this.#held.set(name, await this.#compile(resource));
+        this.#held.set(policy, isOver ? waiting(resource) : await this.#compile(resource));
         isNew = true;
       }
       if (this.#stop.signal.aborted) return false;
@@ -208,10 +226,9 @@ export class ResourceSource implements PolicySource {
   }
 
   async #compile(resource: PolicyResource): Promise<Held> {
-    const { compile, active, lastGood, log } = this.#options;
-    const { name, text } = resource;
-    const location = this.#locationOf(name);
-    const result = await compile(location, name, text).then(readingOf, (thrown: unknown) => {
+    const { log } = this.#options;
+    const { policy: name, text } = resource;
+    const result = await this.#judge(resource, text).then(readingOf, (thrown: unknown) => {
       const fault = Fault.from(thrown);
       if (fault.code === "UNAVAILABLE") throw fault;
       return {
@@ -223,94 +240,49 @@ export class ResourceSource implements PolicySource {
     const { compiled, findings } = result;
     if (compiled !== undefined) {
       log.info({ policy: name, hash: compiled.hash }, "read the policy resource");
-      return { ...result, resource, offered: compiled };
+      return { ...result, resource, offered: compiled, isOver: false };
     }
     const [first] = findings;
     const path = first?.path ? `${first.path}: ` : "";
     const line = `the policy resource has faults, and what runs stays: ${path}${first?.message}`;
     log.error({ policy: name, generation: resource.generation, faults: findings.length }, line);
-    const runs = active().loops.get(name)?.version.origin === this.origin;
-    const left = runs ? undefined : await this.#earlier(name, await lastGood(name));
-    return { ...result, resource, offered: left };
+    return { ...result, resource, offered: await this.#earlier(resource), isOver: false };
   }
 
-  /** The version of an earlier leader. */
-  async #earlier(name: string, text: string | undefined): Promise<CompiledPolicy | undefined> {
+  /** The version of an earlier leader, unless one of this source runs, which goes on by itself. */
+  async #earlier(resource: PolicyResource): Promise<CompiledPolicy | undefined> {
+    const { active, lastGood } = this.#options;
+    const running = active().loops.get(resource.policy)?.version;
+    if (running?.origin === this.origin) return undefined;
+    if (running?.origin === "kept") return running.policy;
+    const text = await lastGood(resource.policy);
     if (text === undefined) return undefined;
-    const { compiled } = readingOf(await this.#options.compile(this.#locationOf(name), name, text));
-    return compiled;
+    return readingOf(await this.#judge(resource, text)).compiled;
   }
 
-  #refresh(ms: number): void {
-    this.#disarm();
-    if (this.#stop.signal.aborted) return;
-    this.#disarm = this.#options.clock.alarm(ms, () => {
-      this.#write("all");
-      this.#refresh(REFRESH_MS);
-    });
-  }
-
-  /** Writes the statuses that are no longer right, each once. Agents come and go too often to write each time. */
-  #write(due: "state" | "all" = "state"): void {
-    if (this.#due !== "all") this.#due = due;
-    this.#writing ??= this.#writeAll().finally(() => {
-      this.#writing = undefined;
-      if (this.#due !== "nothing" && !this.#stop.signal.aborted) this.#write("state");
-    });
-  }
-
-  async #writeAll(): Promise<void> {
-    const { client, clock, log, record } = this.#options;
-    const { signal } = this.#stop;
-    while (this.#due !== "nothing" && !signal.aborted) {
-      const due = this.#due;
-      this.#due = "nothing";
-      for (const { resource, ...known } of this.#knowledge()) {
-        const status = statusOf({ resource, ...known }, clock.wall());
-        const { agents, ...state } = status;
-        if (hasStatus(resource, due === "all" ? { ...state, agents } : state)) continue;
-        if (signal.aborted) return;
-        const { name, namespace } = resource;
-        const place = { name, namespace, subresource: "status" } as const;
-        try {
-          const patch = { merge: { metadata: { uid: resource.uid }, status } };
-          const written = await client.patch(POLICY_RESOURCES, place, patch, signal);
-          this.#written(policyResource(written));
-          for (const event of eventsBetween(resource.status, status))
-            record({ ...SUBJECT, namespace, name, uid: resource.uid }, event);
-          if (this.#failing !== "") log.info({}, "statuses of policy resources are written again");
-          this.#failing = "";
-        } catch (thrown) {
-          if (signal.aborted) return;
-          const { code, message } = Fault.from(thrown);
-          // It was deleted, or made again, which the watch tells.
-          if (code === "NOT_FOUND" || code === "ABORTED") continue;
-          if (message !== this.#failing) {
-            log.warn({ policy: name }, `a status was not written, will be retried: ${message}`);
-          }
-          this.#failing = message;
-          return this.#refresh(RETRY_MS);
-        }
-      }
-    }
+  #judge(resource: PolicyResource, text: string): Promise<PolicySet> {
+    const { client, compile } = this.#options;
+    const { namespace, policy } = resource;
+    const confined = namespace === client.namespace ? undefined : namespace;
+    return compile(locationOf(resource), policy, text, confined);
   }
 
   /** Notes a status, unless the resource has changed meanwhile. */
   #written(resource: PolicyResource): void {
-    const held = this.#held.get(resource.name);
+    const held = this.#held.get(resource.policy);
     if (held?.resource.uid === resource.uid && held.resource.generation === resource.generation) {
-      this.#held.set(resource.name, { ...held, resource });
+      this.#held.set(resource.policy, { ...held, resource });
     }
   }
 
   #knowledge(): readonly Known[] {
-    const { active, warnings, overridesConfig, rollout } = this.#options;
+    const { active, quota, warnings, overridesConfig, rollout } = this.#options;
     const policies = active();
     const leftOut = new Map(
       policies.leftOutOf(this.origin).map(({ claim, why }) => [claim.name, why]),
     );
     return [...this.#held.values()].map((held): Known => {
-      const { name } = held.resource;
+      const { policy: name } = held.resource;
       const loop = policies.loops.get(name);
       const running = loop?.version.origin === this.origin ? loop.version.policy : undefined;
       return {
@@ -326,10 +298,22 @@ export class ResourceSource implements PolicySource {
           running?.needs.some(({ object, dryRun }) => object !== undefined && !dryRun) ?? false,
         running: running?.hash,
         leftOut: leftOut.get(name),
+        quota: held.isOver ? quota : undefined,
         rollout: running && rollout?.(running),
       };
     });
   }
+}
+
+/** A resource beyond the quota of its namespace. */
+function waiting(resource: PolicyResource): Held {
+  const nothing = { compiled: undefined, offered: undefined, findings: [], warnings: [] };
+  return { ...nothing, resource, isOver: true };
+}
+
+function locationOf({ namespace, name }: PolicyResource): string {
+  const { group, plural } = POLICY_RESOURCES;
+  return `${plural}.${group}/${namespace}/${name}`;
 }
 
 function readingOf({ policies, findings, warnings }: PolicySet) {
@@ -345,12 +329,4 @@ function readingOf({ policies, findings, warnings }: PolicySet) {
 
 function isSameDocument(left: PolicyResource, right: PolicyResource): boolean {
   return left.uid === right.uid && left.text === right.text && left.generation === right.generation;
-}
-
-/** The fault of a start at which the resources cannot be read, in the words of the person who installs them. */
-function startFault({ code, message, cause }: Fault): Fault {
-  const words = "policies.cr_watcher: the policy resources cannot be read";
-  if (code !== "NOT_FOUND") return new Fault(code, `${words}: ${message}`, { cause });
-  const missing = `the cluster has no custom resource definition ${POLICY_RESOURCES.plural}.${POLICY_RESOURCES.group}`;
-  return new Fault("FAILED_PRECONDITION", `${words}: ${missing}`, { cause });
 }

@@ -33,6 +33,8 @@ export interface Known {
    * Reason why the policy does not run although its document is valid; undefined where nothing keeps it from running.
    */
   readonly leftOut: string | undefined;
+  /** The quota of its namespace, where it is beyond that and so is not compiled; undefined where it is not. */
+  readonly quota: number | undefined;
   readonly rollout: PolicyRollout | undefined;
 }
 
@@ -52,18 +54,22 @@ const MAX_TEXT = 500;
 
 /** `wall` is the time in Unix ms, for conditions that change now. */
 export function statusOf(known: Known, wall: number): PolicyResourceStatus {
-  const { resource, hash, findings, running, rollout } = known;
+  const { resource, hash, running, rollout } = known;
   const isValid = hash !== undefined;
   const isRunning = isValid && running === hash && known.leftOut === undefined;
   const config = isRunning ? configFault(known) : undefined;
   const scaling = isRunning ? scalingFault(known) : undefined;
   const unready = unreadiness(known) ?? config ?? scaling ?? agentsFault(known);
   /** `fault` is undefined where the condition holds. */
-  const condition = (type: ConditionType, fault: Because | undefined, good: Because): Condition => {
-    const holds = fault === undefined;
+  const condition = (
+    type: ConditionType,
+    fault: Because | undefined,
+    good: Because,
+    bad: "False" | "Unknown" = "False",
+  ): Condition => {
     const [reason, message] = fault ?? good;
     const before = conditionOf(resource.status, type);
-    const status = holds ? "True" : "False";
+    const status = fault === undefined ? "True" : bad;
     const since = textOf(before, "status") === status ? textOf(before, "lastTransitionTime") : "";
     return {
       type,
@@ -74,16 +80,14 @@ export function statusOf(known: Known, wall: number): PolicyResourceStatus {
       lastTransitionTime: since || secondsOf(wall),
     };
   };
+  const unjudged = known.quota === undefined ? "False" : "Unknown";
   const warnings = [...new Set(known.warnings.map(runningWarningLine))];
   return {
     status: isRunning ? "uploaded" : isValid ? "uploading" : "rejected",
     observedGeneration: resource.generation,
     hash: running ?? null,
     conditions: [
-      condition("Valid", isValid ? undefined : ["Invalid", firstOf(findings)], [
-        "Compiled",
-        CONDITIONS.Valid,
-      ]),
+      condition("Valid", invalidity(known), ["Compiled", CONDITIONS.Valid], unjudged),
       condition("Ready", unready, ["Running", `version ${running} is in force`]),
       ...(isRunning && known.dynamicConfig !== undefined
         ? [condition("DynamicConfigApplied", config, ["Applied", "all of its values are in force"])]
@@ -92,7 +96,7 @@ export function statusOf(known: Known, wall: number): PolicyResourceStatus {
         ? [condition("Scaling", scaling, ["Followed", CONDITIONS.Scaling])]
         : []),
     ],
-    findings: listed(findings).map(({ path, message }) => ({ path, message: cut(message) })),
+    findings: listed(known.findings).map(({ path, message }) => ({ path, message: cut(message) })),
     warnings: listed(warnings).map(cut),
     warningCount: warnings.length,
     agents:
@@ -106,8 +110,28 @@ export function statusOf(known: Known, wall: number): PolicyResourceStatus {
   };
 }
 
+/** Reason why the document is not known to be valid; undefined where it is. */
+function invalidity({ hash, findings, quota, resource }: Known): Because | undefined {
+  if (quota !== undefined) return overQuota(resource, quota);
+  return hash === undefined ? ["Invalid", firstOf(findings)] : undefined;
+}
+
+function overQuota({ namespace }: PolicyResource, quota: number): Because {
+  const most = quota === 1 ? "1 policy" : `${quota} policies`;
+  const text = `the namespace ${namespace} may have ${most} in force (policies.namespace_quota), and older ones take all places`;
+  return ["OverQuota", text];
+}
+
 /** Reason why this version of the policy does not run; undefined where it does. */
-function unreadiness({ hash, running, leftOut, findings }: Known): Because | undefined {
+function unreadiness({
+  hash,
+  running,
+  leftOut,
+  findings,
+  quota,
+  resource,
+}: Known): Because | undefined {
+  if (quota !== undefined) return overQuota(resource, quota);
   if (leftOut !== undefined) return ["LeftOut", leftOut];
   if (hash !== undefined && hash === running) return undefined;
   if (hash !== undefined) return [STARTING, "this version is about to run"];

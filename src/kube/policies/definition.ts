@@ -97,7 +97,11 @@ const CONDITION_TEXTS: readonly string[] = Object.entries(CONDITIONS).map(
 );
 
 const STATUS = objectOf("Written by the controller that runs policies.", {
-  status: { ...TEXT, description: "uploading, uploaded (in force) or rejected (has faults)." },
+  status: {
+    ...TEXT,
+    description:
+      "uploading, uploaded (in force) or rejected (has faults, or is beyond the quota of its namespace).",
+  },
   observedGeneration: { ...WHOLE, description: "Generation that the status is about." },
   hash: { ...TEXT, nullable: true, description: "Of the version in force." },
   conditions: {

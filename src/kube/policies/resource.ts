@@ -1,6 +1,6 @@
 // Policies as Kubernetes resources: what is read of one, and the status that is written into it.
 
-import { fieldOf, type KubeObject, type Resource } from "../api/objects.ts";
+import { fieldOf, type KubeObject, type ObjectMeta, type Resource } from "../api/objects.ts";
 
 export const POLICY_RESOURCES: Resource = {
   group: "fluxninja.com",
@@ -11,31 +11,64 @@ export const POLICY_RESOURCES: Resource = {
 export interface PolicyResource {
   readonly namespace: string;
   readonly name: string;
+  /** Name under which the policy runs. */
+  readonly policy: string;
   readonly uid: string;
   /** Counts changes of the policy and its dynamic configuration. */
   readonly generation: number;
+  /** RFC 3339. */
+  readonly created: string;
   /** The policy as a document of JSON, without metadata and status. */
   readonly text: string;
   /** As it was read; undefined where there is none. */
   readonly status: unknown;
 }
 
-export function policyResource(object: KubeObject): PolicyResource {
-  const { namespace = "", name, uid = "", generation = 0 } = object.metadata;
+/** Neither names of objects nor those of namespaces can have it. */
+const OF_NAMESPACE = "@";
+
+/**
+ * The name under which the policy of a resource runs: `NAME`, or `NAME@NAMESPACE` where the namespace is not the
+ * controllers' own, so that resources of different namespaces never have the same.
+ */
+export function policyNameOf(
+  { namespace = "", name }: Pick<ObjectMeta, "namespace" | "name">,
+  own: string,
+): string {
+  return namespace === own ? name : `${name}${OF_NAMESPACE}${namespace}`;
+}
+
+/** The namespace of a resource by the name under which its policy runs. */
+export function namespaceOfPolicy(policy: string, own: string): string {
+  const at = policy.lastIndexOf(OF_NAMESPACE);
+  return at < 0 ? own : policy.slice(at + 1);
+}
+
+/** `own` is the controllers' namespace. */
+export function policyResource(object: KubeObject, own: string): PolicyResource {
+  const {
+    namespace = "",
+    name,
+    uid = "",
+    generation = 0,
+    creationTimestamp = "",
+  } = object.metadata;
+  const policy = policyNameOf(object.metadata, own);
   return {
     namespace,
     name,
+    policy,
     uid,
     generation,
-    text: documentOf(object),
+    created: creationTimestamp,
+    text: documentOf(object, policy),
     status: fieldOf(object, "status"),
   };
 }
 
-/** The document of a resource: the compiler reads it as it reads a file with the same content. */
-export function documentOf(object: KubeObject): string {
+/** The document of a resource under this name: the compiler reads it as it reads a file with the same content. */
+export function documentOf(object: KubeObject, name: string): string {
   const { group, version } = POLICY_RESOURCES;
-  const { name } = object.metadata;
   const dynamicConfig = fieldOf(object, "dynamicConfig") ?? undefined;
   return JSON.stringify({
     apiVersion: `${group}/${version}`,
@@ -58,7 +91,7 @@ export type ConditionType = keyof typeof CONDITIONS;
 
 export interface Condition {
   readonly type: ConditionType;
-  readonly status: "True" | "False";
+  readonly status: "True" | "False" | "Unknown";
   /** One word, for programs. */
   readonly reason: string;
   readonly message: string;

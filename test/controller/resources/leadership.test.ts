@@ -9,7 +9,9 @@ import { until } from "../../kit/until.ts";
 
 const CONFIG = "/config/sampler/agent_group-default-policy-half-component_id-root.0";
 
-async function setting(t: TestContext) {
+const FAULTY = { circuit: { components: [{ nothing: {} }] } };
+
+async function setting(t: TestContext, more: Readonly<Record<string, string>> = {}) {
   const cluster = await fakePolicies(t);
   const etcd = await startEtcd(t);
   const start = () =>
@@ -18,7 +20,7 @@ async function setting(t: TestContext) {
       "controller",
       etcd.endpoints,
       [],
-      { POLICIES_CR_WATCHER_ENABLED: "true" },
+      { POLICIES_CR_WATCHER_ENABLED: "true", ...more },
       cluster.variables,
     );
   /** Keys of the store that hold the rules of policies. */
@@ -27,6 +29,7 @@ async function setting(t: TestContext) {
     return keys
       .trim()
       .split("\n")
+      .filter((key) => key !== "")
       .map((key) => key.replace(/^aperture/, ""));
   };
   return { cluster, start, rules };
@@ -67,7 +70,7 @@ test("a resource that turned bad while no controller ran keeps the version that 
   await says(cluster, "uploaded");
   const good = cluster.status("half")?.hash;
   await stop(first);
-  cluster.put("half", { circuit: { components: [{ nothing: {} }] } });
+  cluster.put("half", FAULTY);
   const second = start();
   await leads(second);
   await says(cluster, "rejected");
@@ -75,4 +78,41 @@ test("a resource that turned bad while no controller ran keeps the version that 
   assert.deepEqual(await rules(), [CONFIG]);
   cluster.remove("half");
   await until("its rules are gone with it", async () => !(await rules()).includes(CONFIG));
+});
+
+test("policies of a namespace that cannot be read stay until it can, whatever the guard is", async (t) => {
+  const teams = { POLICIES_NAMESPACES: "pay", POLICIES_REMOVAL_GUARD: "1" };
+  const { cluster, start, rules } = await setting(t, teams);
+  const half = CONFIG.replace("half", "half@pay");
+  const gone = CONFIG.replace("half", "gone@pay");
+  const own = shareOf(50, "web.pay.svc.cluster.local");
+  cluster.put("half", own, {}, "pay");
+  cluster.put("gone", own, {}, "pay");
+  const first = start();
+  await leads(first);
+  assert.deepEqual(await rules(), [gone, half]);
+  await stop(first);
+  cluster.remove("gone", "pay");
+  cluster.put("half", FAULTY, {}, "pay");
+  cluster.forbidden.add("pay");
+  // Leaders follow each other, and each knows only what the one before left in the store.
+  for (const _ of ["second", "third"]) {
+    const next = start();
+    await leads(next);
+    assert.match(next.printed(), /cannot be read: gone@pay; half@pay/);
+    assert.deepEqual(await rules(), [gone, half]);
+    await stop(next);
+  }
+  await leads(start());
+  cluster.forbidden.delete("pay");
+  await until("what is gone goes, and the other one stays", async () => {
+    const now = await rules();
+    assert.ok(now.includes(half));
+    return !now.includes(gone);
+  });
+  await until("it says what stays", () => {
+    const ready = cluster.status("half", "pay")?.conditions.find(({ type }) => type === "Ready");
+    return ready?.reason === "LastGoodVersion";
+  });
+  assert.deepEqual(await rules(), [half]);
 });

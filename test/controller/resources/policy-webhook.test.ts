@@ -68,6 +68,21 @@ test("a policy without faults is allowed, and one with faults is refused with th
   assert.equal(deleted.allowed, true);
 });
 
+test("a policy of a namespace is confined to it, and one of a namespace that is not served is refused", async (t) => {
+  const { judge } = await webhook(t, { SVC_CONTROLLER_POLICIES_NAMESPACES: "pay" });
+  const own = policy(shareOf(50, "web.pay.svc.cluster.local"));
+  const request = { operation: "CREATE", object: own };
+  assert.equal((await judge({ ...request, namespace: "pay" })).allowed, true);
+  const foreign = await judge({ ...request, namespace: "pay", object: policy(shareOf(50)) });
+  assert.equal(foreign.allowed, false);
+  assert.match(
+    foreign.status.message,
+    /^half: spec\..*service: wanted a service of the namespace pay, .*got any, which is every/,
+  );
+  const elsewhere = await judge({ ...request, namespace: "stock" });
+  assert.match(elsewhere.status.message, /wanted shop or pay, whose policies .*, got stock$/);
+});
+
 test("what policy check warns of is an admission warning", async (t) => {
   const { judge } = await webhook(t);
   const sampler = {
@@ -135,6 +150,7 @@ test("three policies are judged at a time, each for five seconds", async () => {
   const compiled: ((set: PolicySet) => void)[] = [];
   const { handle } = policyWebhook({
     compile: () => new Promise((done) => compiled.push(done)),
+    namespaces: [],
     namespace: "shop",
     clock,
   });

@@ -13,8 +13,10 @@ const RUNNING: Known = {
   resource: {
     namespace: "shop",
     name: "p",
+    policy: "p",
     uid: "1",
     generation: 3,
+    created: "",
     text: "{}",
     status: undefined,
   },
@@ -25,6 +27,7 @@ const RUNNING: Known = {
   scales: false,
   running: "h",
   leftOut: undefined,
+  quota: undefined,
   rollout: { agents: 2, applied: 2, behind: [], unknown: 0 },
 };
 
@@ -53,6 +56,22 @@ test("a policy of which agents refuse a rule is not ready, and says why", () => 
   assert.equal(conditionsOf({ rollout })["Ready"], "False RefusedByAgents");
   const [, ready] = statusOf({ ...RUNNING, rollout }, 0).conditions;
   assert.equal(ready?.message, "a: no regex");
+});
+
+test("a policy beyond the quota of its namespace is neither judged nor ready, and one event says so", () => {
+  const over = { quota: 20, hash: undefined, running: undefined };
+  const status = statusOf({ ...RUNNING, ...over }, 0);
+  assert.deepEqual(conditionsOf(over), { Valid: "Unknown OverQuota", Ready: "False OverQuota" });
+  assert.equal(status.status, "rejected");
+  const events = eventsBetween(undefined, status);
+  assert.deepEqual(
+    events.map(({ type, reason }) => `${type} ${reason}`),
+    ["Warning OverQuota"],
+  );
+  assert.match(
+    events[0]?.note ?? "",
+    /shop may have 20 policies in force \(policies\.namespace_quota\)/,
+  );
 });
 
 test("an object that is not scaled counts where the policy scales, and not in a dry run", () => {

@@ -2,7 +2,7 @@
 // a controller writes.
 
 import type { TestContext } from "node:test";
-import type { KubeObject } from "#kube/api/objects.ts";
+import { type KubeObject, keyOf } from "#kube/api/objects.ts";
 import { accessTo, type FakeApi, fakeApi } from "./fake-api.ts";
 
 export interface FakePolicies {
@@ -13,11 +13,16 @@ export interface FakePolicies {
   readonly writes: readonly { readonly name: string; readonly status: PolicyStatus }[];
   /** Events about policies, in order, as `name: type reason`. */
   readonly events: readonly string[];
-  /** Creates or changes a resource of the namespace `shop`. */
-  put(name: string, spec: object, more?: object): void;
-  remove(name: string): void;
-  status(name: string): PolicyStatus | undefined;
+  /** Namespaces whose policies may not be listed. */
+  readonly forbidden: Set<string>;
+  /** Creates or changes a resource. */
+  put(name: string, spec: object, more?: object, namespace?: string): void;
+  remove(name: string, namespace?: string): void;
+  status(name: string, namespace?: string): PolicyStatus | undefined;
 }
+
+/** The namespace of resources, and of the controller, unless a test names another. */
+const OWN = "shop";
 
 export interface PolicyStatus {
   readonly status: string;
@@ -36,58 +41,72 @@ export interface PolicyStatus {
   readonly warningCount: number;
 }
 
-const EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events";
-const PATH = "/apis/fluxninja.com/v1alpha1/namespaces/shop/policies";
+const EVENTS = /^\/apis\/events\.k8s\.io\/v1\/namespaces\/[^/]+\/events$/;
+const POLICIES =
+  /^\/apis\/fluxninja\.com\/v1alpha1\/namespaces\/([^/]+)\/policies(?:\/([^/]+)\/status)?$/;
 
 export async function fakePolicies(t: TestContext): Promise<FakePolicies> {
   const api = await fakeApi(t);
   const resources = new Map<string, KubeObject & { readonly status?: unknown }>();
   const writes: { name: string; status: PolicyStatus }[] = [];
   const told: string[] = [];
+  const forbidden = new Set<string>();
   let version = 1;
   const events: { type: string; object: KubeObject }[] = [];
-  api.began = ({ query, send }) => {
+  const isOf = (path: string, { metadata }: KubeObject) =>
+    POLICIES.exec(path)?.[1] === metadata.namespace;
+  api.began = ({ path, query, send }) => {
     const since = Number(query.get("resourceVersion"));
     for (const { type, object } of events) {
-      if (Number(object.metadata.resourceVersion) > since) send(type, object);
+      const isNew = Number(object.metadata.resourceVersion) > since;
+      if (isNew && isOf(path, object)) send(type, object);
     }
   };
   const tell = (type: string, object: KubeObject) => {
     events.push({ type, object });
-    api.items = [...resources.values()];
-    api.resourceVersion = String(version);
-    for (const watch of api.watches) if (watch.isOpen()) watch.send(type, object);
+    for (const watch of api.watches)
+      if (watch.isOpen() && isOf(watch.path, object)) watch.send(type, object);
   };
   const store = (object: KubeObject): KubeObject => {
     version += 1;
-    const { name } = object.metadata;
-    const type = resources.has(name) ? "MODIFIED" : "ADDED";
+    const key = keyOf(object);
+    const type = resources.has(key) ? "MODIFIED" : "ADDED";
     const stored = {
       ...object,
       metadata: { ...object.metadata, resourceVersion: String(version) },
     };
-    resources.set(name, stored);
+    resources.set(key, stored);
     tell(type, stored);
     return stored;
   };
-  api.before = ({ method, path, body, reply }) => {
-    if (method === "POST" && path === EVENTS) {
+  api.before = ({ method, path, query, body, reply }) => {
+    if (method === "POST" && EVENTS.test(path)) {
       const { regarding, type, reason, ...event } = JSON.parse(body);
       told.push(`${regarding.name}: ${type} ${reason}`);
       reply(201, event);
       return true;
     }
-    if (!path.startsWith(PATH)) {
+    const [, namespace, name] = POLICIES.exec(path) ?? [];
+    if (namespace === undefined) {
       reply(404, { kind: "Status", reason: "NotFound", message: "no such path" });
       return true;
     }
-    if (method !== "PATCH") return false;
-    const [, name = ""] = /\/policies\/(.+)\/status$/.exec(path) ?? [];
-    const found = resources.get(name);
+    if (method !== "PATCH") {
+      if (forbidden.has(namespace)) {
+        const message = `cannot list policies in the namespace ${namespace}`;
+        reply(403, { kind: "Status", reason: "Forbidden", message });
+        return true;
+      }
+      if (query.get("watch") === "true") return false;
+      api.items = [...resources.values()].filter((each) => isOf(path, each));
+      api.resourceVersion = String(version);
+      return false;
+    }
+    const found = resources.get(`${namespace}/${name}`);
     const { status } = JSON.parse(body);
     if (found === undefined) reply(404, { reason: "NotFound" });
     else {
-      writes.push({ name, status });
+      writes.push({ name: found.metadata.name, status });
       reply(200, store({ ...found, status } as KubeObject));
     }
     return true;
@@ -97,31 +116,35 @@ export async function fakePolicies(t: TestContext): Promise<FakePolicies> {
     variables: accessTo(t, api),
     writes,
     events: told,
-    put(name, spec, more = {}) {
-      const before = resources.get(name);
+    forbidden,
+    put(name, spec, more = {}, namespace = OWN) {
+      const before = resources.get(`${namespace}/${name}`);
       const generation = (before?.metadata.generation ?? 0) + 1;
       const uid = before?.metadata.uid ?? `uid-${name}-${version}`;
-      const metadata = { name, namespace: "shop", uid, generation };
+      const creationTimestamp =
+        before?.metadata.creationTimestamp ?? new Date(version * 1_000).toISOString();
+      const metadata = { name, namespace, uid, generation, creationTimestamp };
       const status = before?.status === undefined ? {} : { status: before.status };
       const head = { apiVersion: "fluxninja.com/v1alpha1", kind: "Policy" };
       const object = { ...head, metadata, spec, ...more, ...status };
       store(object);
     },
-    remove(name) {
-      const found = resources.get(name);
+    remove(name, namespace = OWN) {
+      const found = resources.get(`${namespace}/${name}`);
       if (found === undefined) return;
       version += 1;
-      resources.delete(name);
+      resources.delete(keyOf(found));
       tell("DELETED", { ...found, metadata: { ...found.metadata, resourceVersion: `${version}` } });
     },
-    status: (name) => resources.get(name)?.status as PolicyStatus | undefined,
+    status: (name, namespace = OWN) =>
+      resources.get(`${namespace}/${name}`)?.status as PolicyStatus | undefined,
   };
 }
 
-/** A policy that lets this share of requests pass, in percent. */
-export function shareOf(percent: number): object {
+/** A policy that lets this share of the requests to a service pass, in percent. */
+export function shareOf(percent: number, service = "any"): object {
   const accept_percentage = { constant_signal: { value: percent } };
-  const selectors = [{ control_point: "ingress", agent_group: "default" }];
+  const selectors = [{ control_point: "ingress", agent_group: "default", service }];
   const sampler = { in_ports: { accept_percentage }, parameters: { selectors } };
   return { circuit: { evaluation_interval: "1s", components: [{ flow_control: { sampler } }] } };
 }

@@ -80,6 +80,11 @@ function around(values: Values, path: string): Values {
 
 /** What a leaf needs beyond the switches around it. */
 const NEEDED: Readonly<Record<string, Values>> = {
+  "policies.namespaces": treeOf("policies.crWatcher.enabled", true),
+  "policies.namespaceQuota": merged(
+    treeOf("policies.crWatcher.enabled", true),
+    treeOf("policies.namespaces", ["shop"]),
+  ),
   "policies.crWatcher.webhook.caBundle": treeOf("tls.server.secretName", "tls"),
   "policies.crWatcher.webhook.certificate": treeOf("tls.server.secretName", "tls"),
   // They name the objects with the injector's right on Secrets, so there has to be one.

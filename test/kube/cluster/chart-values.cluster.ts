@@ -370,8 +370,10 @@ function plainLeaves(
   const secrets: readonly string[] = JSON.parse(
     readFileSync(chartPath(`sluice-${process}`, "files/secrets.json"), "utf8"),
   );
+  // Values of their own stand for these, because they also give rights and quotas.
+  const refused = ["policies.namespaces", "policies.namespace_quota"];
   return leaves(PROCESSES[process].table)
-    .filter(({ path }) => !secrets.includes(path))
+    .filter(({ path }) => !secrets.includes(path) && !refused.includes(path))
     .map(({ path, row }) => [path, row] as const);
 }
 

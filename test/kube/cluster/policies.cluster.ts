@@ -34,9 +34,10 @@ function sampling(
     circuit = {},
     parameters = {},
     input = { constant_signal: { value: share } },
-  }: Readonly<Partial<Record<"circuit" | "parameters" | "input", object>>> = {},
+    selector = {},
+  }: Readonly<Partial<Record<"circuit" | "parameters" | "input" | "selector", object>>> = {},
 ): KubeObject {
-  const selectors = [{ control_point: "ingress", agent_group: "default" }];
+  const selectors = [{ control_point: "ingress", agent_group: "default", ...selector }];
   const sampler = {
     in_ports: { accept_percentage: input },
     parameters: { selectors, ...parameters },
@@ -87,24 +88,40 @@ test("a wrong key and a wrong type are refused with their path", async (t) => {
   assert.deepEqual([unknown.status, typed.status], [400, 422]);
 });
 
-/** A service account with these rules in its namespace, as the environment of a process. */
-async function accountWith(t: Ending, namespace: string, rules: readonly object[]) {
+/** A service account with these rules in its namespace and in others, as a client. */
+async function accountIn(
+  namespace: string,
+  name: string,
+  rules: readonly object[],
+  others: readonly string[] = [],
+) {
   const rbac = "rbac.authorization.k8s.io";
-  await client.apply(
-    [
-      { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: "controller" } },
-      { apiVersion: `${rbac}/v1`, kind: "Role", metadata: { name: "controller" }, rules },
-      {
-        apiVersion: `${rbac}/v1`,
-        kind: "RoleBinding",
-        metadata: { name: "controller" },
-        roleRef: { apiGroup: rbac, kind: "Role", name: "controller" },
-        subjects: [{ kind: "ServiceAccount", name: "controller", namespace }],
-      },
-    ],
-    namespace,
-  );
-  const token = await client.tokenOf(namespace, "controller");
+  await client.apply([{ apiVersion: "v1", kind: "ServiceAccount", metadata: { name } }], namespace);
+  for (const each of [namespace, ...others])
+    await client.apply(
+      [
+        { apiVersion: `${rbac}/v1`, kind: "Role", metadata: { name }, rules },
+        {
+          apiVersion: `${rbac}/v1`,
+          kind: "RoleBinding",
+          metadata: { name },
+          roleRef: { apiGroup: rbac, kind: "Role", name },
+          subjects: [{ kind: "ServiceAccount", name, namespace }],
+        },
+      ],
+      each,
+    );
+  return client.tokenOf(namespace, name);
+}
+
+/** An account of a controller with these rules, as the environment of a process. */
+async function accountWith(
+  t: Ending,
+  namespace: string,
+  rules: readonly object[],
+  others: readonly string[] = [],
+) {
+  const token = await accountIn(namespace, "controller", rules, others);
   const config = JSON.parse(kubeconfigOf(client.as(token)));
   config.contexts[0].context.namespace = namespace;
   const file = join(folderOf(t), "kubeconfig");
@@ -168,6 +185,52 @@ test("a controller with exactly the rights of its chart runs the resources of it
   await until("it is gone", async () => !/half/.test(await decisions(second)));
 });
 
+/** Has the API server ask a controller about the policies of these namespaces. */
+async function askWebhook(
+  t: Ending,
+  address: string,
+  authority: Buffer,
+  namespaces: readonly string[],
+): Promise<void> {
+  const rule = {
+    apiGroups: ["fluxninja.com"],
+    apiVersions: ["v1alpha1"],
+    operations: ["CREATE", "UPDATE"],
+    resources: ["policies"],
+  };
+  const configuration = {
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind: "ValidatingWebhookConfiguration",
+    metadata: { name: `policies-${namespaces[0]}` },
+  };
+  const inThem = {
+    key: "kubernetes.io/metadata.name",
+    operator: "In",
+    values: namespaces,
+  };
+  await client.apply([
+    {
+      ...configuration,
+      webhooks: [
+        {
+          name: "policy-validator.fluxninja.com",
+          clientConfig: {
+            url: `https://${address}/validate/policy`,
+            caBundle: authority.toString("base64"),
+          },
+          rules: [rule],
+          namespaceSelector: { matchExpressions: [inThem] },
+          sideEffects: "None",
+          admissionReviewVersions: ["v1"],
+          failurePolicy: "Fail",
+        },
+      ],
+    },
+  ]);
+  const { name } = configuration.metadata;
+  t.after(() => client.delete({ ...configuration, name }));
+}
+
 test("the API server asks the webhook, and passes its reasons and warnings on", async (t) => {
   const namespace = await namespaceOf(t, client);
   const { endpoints } = await startEtcd(t);
@@ -188,38 +251,7 @@ test("the API server asks the webhook, and passes its reasons and warnings on", 
     account,
   );
   await listening(controller);
-  const rule = {
-    apiGroups: ["fluxninja.com"],
-    apiVersions: ["v1alpha1"],
-    operations: ["CREATE", "UPDATE"],
-    resources: ["policies"],
-  };
-  const configuration = {
-    apiVersion: "admissionregistration.k8s.io/v1",
-    kind: "ValidatingWebhookConfiguration",
-    metadata: { name: `policies-${namespace}` },
-  };
-  await client.apply([
-    {
-      ...configuration,
-      webhooks: [
-        {
-          name: "policy-validator.fluxninja.com",
-          clientConfig: {
-            url: `https://${controller.address()}/validate/policy`,
-            caBundle: ca.cert.toString("base64"),
-          },
-          rules: [rule],
-          namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
-          sideEffects: "None",
-          admissionReviewVersions: ["v1"],
-          failurePolicy: "Fail",
-        },
-      ],
-    },
-  ]);
-  const { name } = configuration.metadata;
-  t.after(() => client.delete({ ...configuration, name }));
+  await askWebhook(t, controller.address(), ca.cert, [namespace]);
   const path = await client.pathOf({ ...POLICY, namespace });
   const post = (object: object) => client.call("POST", path, object);
   // The schema has nothing against it.
@@ -241,6 +273,108 @@ test("the API server asks the webhook, and passes its reasons and warnings on", 
   const allowed = await post(odd);
   assert.equal(allowed.status, 201, JSON.stringify(allowed.body));
   assert.match(allowed.warnings[0] ?? "", /denied_response_status_code: /);
+});
+
+test("teams own their policies: each its names, its services and its share of places", async (t) => {
+  const [own, pay, stock, other] = await Promise.all(
+    [1, 2, 3, 4].map(() => namespaceOf(t, client)),
+  );
+  assert.ok(own && pay && stock && other);
+  const { endpoints } = await startEtcd(t);
+  const ca = authority(temporaryFolder(t), "ca");
+  const tls = ca.issue("webhook");
+  const account = await accountWith(t, own, RIGHTS, [pay, stock]);
+  const settings = {
+    ...WATCHING,
+    POLICIES_NAMESPACES: `${pay},${stock}`,
+    POLICIES_NAMESPACE_QUOTA: "2",
+    SERVER_TLS_ENABLED: "true",
+    SERVER_TLS_CERT_FILE: tls.certFile,
+    SERVER_TLS_KEY_FILE: tls.keyFile,
+  };
+  const controller = startSluice(t, "controller", endpoints, [], settings, account);
+  await listening(controller);
+
+  // The controllers have no rights elsewhere, and a team has none outside of its own namespace.
+  const pathIn = (namespace: string) => client.pathOf({ ...POLICY, namespace });
+  const controllers = client.as(await client.tokenOf(own, "controller"));
+  assert.equal((await controllers.call("GET", await pathIn(pay))).status, 200);
+  assert.equal((await controllers.call("GET", await pathIn(other))).status, 403);
+  const verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
+  const rules = [{ apiGroups: ["fluxninja.com"], resources: ["policies"], verbs }];
+  const team = client.as(await accountIn(pay, "team", rules));
+  const serviceIn = (namespace: string) => ({
+    selector: { service: `web.${namespace}.svc.cluster.local` },
+  });
+  const post = async (namespace: string, object: object) =>
+    team.call("POST", await pathIn(namespace), object);
+  assert.equal((await post(pay, sampling("half", 20, serviceIn(pay)))).status, 201);
+  for (const namespace of [own, stock, other]) {
+    assert.equal((await post(namespace, sampling("half", 20))).status, 403, namespace);
+    assert.equal((await team.call("GET", await pathIn(namespace))).status, 403, namespace);
+  }
+
+  // Policies of one name are all in force.
+  await client.apply([sampling("half", 10)], own);
+  await client.apply([sampling("half", 30, serviceIn(stock))], stock);
+  const waits = (name: string, namespace: string, reason: string) =>
+    client.wait({ ...POLICY, name, namespace }, `${namespace}/${name} is ${reason}`, (object) =>
+      (conditionsOf(object)["Ready"] ?? "").endsWith(` ${reason}`),
+    );
+  for (const namespace of [own, pay, stock]) await waits("half", namespace, "Running");
+
+  // Without the webhook, the controller itself refuses what reaches beyond, and what is beyond the quota.
+  const foreign = sampling("foreign", 20, serviceIn(stock));
+  assert.equal((await post(pay, foreign)).status, 201);
+  const refused = await waits("foreign", pay, "Invalid");
+  assert.match(
+    refused["status"].findings[0].message,
+    new RegExp(`^wanted a service of the namespace ${pay}, .*, got "web\\.${stock}\\.svc`),
+  );
+  // Names decide which of one second is older.
+  assert.equal((await post(pay, sampling("more", 20, serviceIn(pay)))).status, 201);
+  const over = await waits("more", pay, "OverQuota");
+  assert.equal(conditionsOf(over)["Valid"], "Unknown OverQuota");
+  const refOf = (name: string) => ({ ...POLICY, name, namespace: pay });
+  await client.delete(refOf("foreign"));
+  await waits("more", pay, "Running");
+
+  // With a ResourceQuota as the chart makes it, the API server refuses what is beyond.
+  const limits = { apiVersion: "v1", kind: "ResourceQuota", name: "policies", namespace: pay };
+  const counted = { "count/policies.fluxninja.com": "2" };
+  let changes = 100;
+  await until(
+    "it counts",
+    async () => {
+      // The controller manager hears of new definitions now and then, and counts them in quotas that change afterwards.
+      changes += 1;
+      const hard = { ...counted, "count/configmaps": String(changes) };
+      const { apiVersion, kind, name } = limits;
+      await client.apply([{ apiVersion, kind, metadata: { name }, spec: { hard } }], pay);
+      const used = (await client.get(limits))?.["status"]?.used ?? {};
+      return used["count/policies.fluxninja.com"] === "2";
+    },
+    120_000,
+  );
+  const third = await post(pay, sampling("third", 20, serviceIn(pay)));
+  assert.equal(third.status, 403);
+  assert.match(third.body.message, /exceeded quota: policies/);
+  await client.delete(limits);
+
+  // With the webhook, the API server refuses what reaches beyond.
+  await askWebhook(t, controller.address(), ca.cert, [own, pay, stock]);
+  let denied = await post(pay, foreign);
+  await until("the webhook is asked", async () => {
+    if (denied.status === 201) {
+      await client.delete(refOf("foreign"));
+      denied = await post(pay, foreign);
+    }
+    return denied.status !== 201;
+  });
+  assert.match(
+    denied.body.message,
+    new RegExp(`denied the request: foreign: .*wanted a service of the namespace ${pay}, such as`),
+  );
 });
 
 test("kubectl get policies shows whether each is valid and in force", async (t) => {

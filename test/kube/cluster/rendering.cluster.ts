@@ -406,6 +406,54 @@ test("controllers get rights where policies are resources, and a webhook where t
   assert.ok(page.includes(`| POST | \`${clientConfig.service.path}\` |`));
 });
 
+test("each namespace of a team gets the controllers' rights, a quota and the webhook", async () => {
+  const crWatcher = { enabled: true, webhook: { enabled: true, caBundle: "Zm9v" } };
+  const policies = { crWatcher, namespaces: ["pay", "shop"], namespaceQuota: 7 };
+  const tls = { server: { secretName: "tls" } };
+  const objects = await controller({ policies, tls, injector: { enabled: false } });
+  const of = (kind: string) => objects.filter((each) => each.kind === kind);
+  const [own, ...teams] = of("Role");
+  assert.deepEqual(
+    teams.map(({ metadata }) => metadata.namespace),
+    ["pay", "shop"],
+  );
+  for (const role of teams) assert.deepEqual(role["rules"], own?.["rules"]);
+  const namespace = own?.metadata.namespace;
+  assert.deepEqual(
+    of("RoleBinding").map((each) => [each.metadata.namespace, each["subjects"][0].namespace]),
+    [namespace, "pay", "shop"].map((each) => [each, namespace]),
+  );
+  assert.deepEqual(
+    of("ResourceQuota").map((each) => [each.metadata.namespace, each["spec"].hard]),
+    ["pay", "shop"].map((each) => [each, { "count/policies.fluxninja.com": "7" }]),
+  );
+  assert.ok(!of("ClusterRole").some((each) => JSON.stringify(each).includes("fluxninja.com")));
+  const [{ namespaceSelector }] = only(objects, "ValidatingWebhookConfiguration")["webhooks"];
+  const [{ values }] = namespaceSelector.matchExpressions;
+  assert.deepEqual(values, [namespace, "pay", "shop"]);
+  const text = JSON.stringify(only(objects, "Deployment"));
+  assert.match(text, /"SVC_CONTROLLER_POLICIES_NAMESPACES","value":"pay,shop"/);
+  assert.match(text, /"SVC_CONTROLLER_POLICIES_NAMESPACE_QUOTA","value":"7"/);
+});
+
+test("namespaces of teams that would have no effect are refused", async () => {
+  const watches = { policies: { crWatcher: { enabled: true } } };
+  for (const [values, message] of [
+    [{ policies: { namespaces: ["pay"] } }, /wanted policies\.crWatcher\.enabled too/],
+    [merged(watches, { policies: { namespaceQuota: 7 } }), /wanted policies\.namespaces too/],
+    [merged(watches, { policies: { namespaces: ["Pay"] } }), /namespaces/],
+    [
+      merged(watches, { policies: { namespaces: ["sluice"] } }),
+      /wanted namespaces beside that of the controllers, .*got sluice/,
+    ],
+    [
+      merged(watches, treeOf("controller.config.policies.namespaces", ["pay"])),
+      /policies\.namespaces: wanted the value policies\.namespaces instead/,
+    ],
+  ] as const)
+    await assert.rejects(controller(values), message);
+});
+
 test("agents of a DaemonSet and controllers of sidecars may list and watch what discovery reads, and no others", async () => {
   const rules = [
     { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: ["list", "watch"] },

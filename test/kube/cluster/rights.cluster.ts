@@ -34,6 +34,7 @@ async function may(
 
 test("each process has the rights that it uses, and no other", async (t) => {
   const namespace = await restrictedNamespace(t, client);
+  const team = await restrictedNamespace(t, client);
   const etcd = { etcd: { endpoints: ["http://etcd:2379"] } };
   const controllers = { chart: "sluice-controller", namespace, name: "sluice-controller" } as const;
   const agents = { chart: "sluice-agent", namespace, name: "sluice-agent" } as const;
@@ -41,7 +42,7 @@ test("each process has the rights that it uses, and no other", async (t) => {
   await releases.run("install", agents, { agent: { config: etcd, secrets } });
   await releases.run("install", controllers, {
     controller: { config: etcd, secrets },
-    policies: { crWatcher: { enabled: true } },
+    policies: { crWatcher: { enabled: true }, namespaces: [team], namespaceQuota: 1 },
     autoScale: { enabled: true },
   });
   const accountOf = async (name: string) => client.as(await client.tokenOf(namespace, name));
@@ -72,8 +73,20 @@ test("each process has the rights that it uses, and no other", async (t) => {
   const controller = await accountOf("sluice-controller");
   const policies = { group: "fluxninja.com" };
   assert.ok(await may(controller, "watch", "policies", { ...policies, namespace }));
-  assert.ok(!(await may(controller, "watch", "policies", policies)), "only its own namespace");
-  assert.ok(!(await may(controller, "update", "policies", { ...policies, namespace })));
+  assert.ok(!(await may(controller, "watch", "policies", policies)), "only what is listed");
+  assert.ok(!(await may(controller, "watch", "policies", { ...policies, namespace: "default" })));
+  for (const each of [namespace, team]) {
+    const there = { ...policies, namespace: each };
+    assert.ok(await may(controller, "list", "policies", there));
+    assert.ok(await may(controller, "patch", "policies/status", there));
+    assert.ok(!(await may(controller, "update", "policies", there)));
+    assert.ok(
+      await may(controller, "create", "events", { group: "events.k8s.io", namespace: each }),
+    );
+  }
+  const quota = { apiVersion: "v1", kind: "ResourceQuota", namespace: team };
+  const found = await client.get({ ...quota, name: "sluice-controller-policies" });
+  assert.deepEqual(found?.["spec"], { hard: { "count/policies.fluxninja.com": "1" } });
   const apps = { group: "apps", namespace: "default" };
   for (const kind of ["deployments", "statefulsets", "replicasets"]) {
     assert.ok(await may(controller, "watch", kind, { group: "apps" }), `watch ${kind}`);
@@ -96,4 +109,5 @@ test("each process has the rights that it uses, and no other", async (t) => {
   await releases.uninstall(controllers);
   await releases.uninstall(agents);
   await nothingLeft(client, namespace);
+  await nothingLeft(client, team);
 });

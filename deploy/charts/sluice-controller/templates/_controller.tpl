@@ -8,6 +8,10 @@
 {{- end -}}
 {{- if include "controller.watchesPolicies" . -}}
 {{- $_ := set $found "SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED" "true" -}}
+{{- with .Values.policies.namespaces -}}
+{{- $_ := set $found "SVC_CONTROLLER_POLICIES_NAMESPACES" (join "," .) -}}
+{{- $_ := set $found "SVC_CONTROLLER_POLICIES_NAMESPACE_QUOTA" (toString $.Values.policies.namespaceQuota) -}}
+{{- end -}}
 {{- end -}}
 {{- if include "controller.discovers" . -}}
 {{- $_ := set $found "SVC_CONTROLLER_SERVICE_DISCOVERY_KUBERNETES_ENABLED" "true" -}}

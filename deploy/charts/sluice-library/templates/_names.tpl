@@ -34,7 +34,7 @@ helm.sh/chart: {{ printf "%s-%s" .context.Chart.Name .context.Chart.Version }}
 {{/* Name and labels of an object, for below `metadata:`. Takes context, component and, where it differs, name. */}}
 {{- define "sluice.metadata" -}}
 name: {{ .name | default (include "sluice.name" .) }}
-namespace: {{ .context.Release.Namespace }}
+namespace: {{ .namespace | default .context.Release.Namespace }}
 labels:
   {{- include "sluice.labels" . | nindent 2 }}
 {{- end -}}

@@ -1,0 +1,110 @@
+// What a policy of a namespace may reach: flows of services, objects and names of that namespace, and no others, because
+// whoever may write policies there need have no say elsewhere. docs/kubernetes.md lists these rules for people.
+
+import type { Refuse } from "../document/finding.ts";
+import { type Path, quote } from "../document/tree.ts";
+import type { Message, Type } from "../language/field.ts";
+import { type Policy, policy as policyTable } from "../language/policy.ts";
+import { type KubernetesObjectSelector, kubernetesObjectSelector } from "../language/scale.ts";
+import { type Selector, selector as selectorTable } from "../language/selector.ts";
+import { alerterParameters } from "../language/signals.ts";
+
+/** Milliseconds. Every tick costs the controller, which all namespaces share. */
+const LEAST_INTERVAL_MS = 1_000;
+/** Components, those inside composites counted, that each tick runs through. */
+const MOST_COMPONENTS = 1_000;
+/** The label of an alert by which an Alertmanager tells whose it is. */
+const OWNER_LABEL = "policy_name";
+
+/** `path` is the place of the policy in its document. */
+export function checkConfinement(
+  policy: Policy,
+  namespace: string,
+  path: Path,
+  refuse: Refuse,
+): void {
+  for (const { message, value, path: inner } of messagesIn(policyTable, policy, path)) {
+    if (message === selectorTable) checkService(value as Selector, namespace, inner, refuse);
+    if (message === kubernetesObjectSelector) {
+      const { namespace: scaled } = value as KubernetesObjectSelector;
+      if (scaled !== namespace) {
+        const wanted = `${namespace}: policies of a namespace scale only what is in it`;
+        refuse([...inner, "namespace"], wanted, quote(scaled));
+      }
+    }
+    if (message === alerterParameters) {
+      const { labels } = value as { readonly labels: ReadonlyMap<string, string> };
+      const wanted = "another label: this one tells whose alert it is";
+      if (labels.has(OWNER_LABEL)) refuse([...inner, "labels", OWNER_LABEL], wanted, OWNER_LABEL);
+    }
+  }
+  checkResources(policy, namespace, [...path, "resources"], refuse);
+  const interval = policy.circuit?.evaluation_interval ?? 0;
+  if (interval !== 0 && interval < LEAST_INTERVAL_MS) {
+    const wanted = `0s, or at least ${LEAST_INTERVAL_MS / 1_000}s, in a policy of a namespace`;
+    refuse([...path, "circuit", "evaluation_interval"], wanted, `${interval / 1_000}s`);
+  }
+}
+
+/** The circuit's number of components is known only when it is compiled. */
+export function checkSize(components: number, path: Path, refuse: Refuse): void {
+  if (components <= MOST_COMPONENTS) return;
+  const wanted = `at most ${MOST_COMPONENTS} components, those inside composites counted, in a policy of a namespace`;
+  refuse([...path, "circuit", "components"], wanted, String(components));
+}
+
+/** Discovery names services `NAME.NAMESPACE.svc.DOMAIN`, and neither of the first two has a dot. */
+function checkService({ service }: Selector, namespace: string, path: Path, refuse: Refuse): void {
+  const [name = "", of, svc, ...domain] = service.split(".");
+  if (name !== "" && of === namespace && svc === "svc" && domain.join("") !== "") return;
+  const got = service === "any" ? "any, which is every service" : quote(service);
+  const wanted = `a service of the namespace ${namespace}, such as web.${namespace}.svc.cluster.local`;
+  refuse([...path, "service"], wanted, got);
+}
+
+function checkResources(
+  { resources }: Policy,
+  namespace: string,
+  path: Path,
+  refuse: Refuse,
+): void {
+  const prefix = `${namespace}/`;
+  for (const name of resources?.flow_control?.flux_meters.keys() ?? []) {
+    if (name.startsWith(prefix)) continue;
+    const wanted = `a name that begins with ${prefix}, because all policies share the names of flux meters`;
+    refuse([...path, "flow_control", "flux_meters", name], wanted, quote(name));
+  }
+  const collected = {
+    infra_meters: resources?.infra_meters.size ?? 0,
+    telemetry_collectors: resources?.telemetry_collectors.length ?? 0,
+  };
+  for (const [key, count] of Object.entries(collected)) {
+    const wanted = "none: agents collect what they name for every namespace";
+    if (count > 0) refuse([...path, key], wanted, String(count));
+  }
+}
+
+interface Part {
+  readonly message: Message;
+  readonly value: unknown;
+  readonly path: Path;
+}
+
+/** The messages of a document, from the outside to the inside. */
+function* messagesIn(message: Message, value: unknown, path: Path): Generator<Part> {
+  yield { message, value, path };
+  const members = value as Readonly<Record<string, unknown>>;
+  for (const [name, { type }] of Object.entries(message.fields)) {
+    yield* partsIn(type, members[name], [...path, name]);
+  }
+}
+
+function* partsIn(type: Type, value: unknown, path: Path): Generator<Part> {
+  if (value === undefined) return;
+  if (type.kind === "message") yield* messagesIn(type.of(), value, path);
+  if (type.kind !== "list" && type.kind !== "map") return;
+  // Arrays and maps both have entries.
+  for (const [key, item] of (value as ReadonlyMap<string, unknown>).entries()) {
+    yield* partsIn(type.of.type, item, [...path, key]);
+  }
+}
