@@ -22,6 +22,7 @@ import {
   controllerDiscoveryConfig,
   crWatcherConfig,
   etcdConfig,
+  gatewayApiConfig,
   kubernetesDiscoveryConfig,
   peerDiscoveryConfig,
 } from "./objects/cluster.ts";
@@ -112,30 +113,49 @@ const agentTable = table(
   reservedGroup,
 );
 
-const controllerTable = table("", "", {
-  ...common,
-  auto_scale: group({ kubernetes: object(controllerAutoScaleConfig) }),
-  kubernetes_client: group({ http_client: object(httpClientConfig) }),
-  otel: object(controllerOtelConfig),
-  policies: group({
-    cr_watcher: object(crWatcherConfig),
-    default_agent_group: string(
-      "default",
-      keyPart,
-      "Agent group of selectors that name none. Agents are in the group `agent_info.agent_group`.",
-      { own: true },
-    ),
-    checkpoints: object(checkpointsConfig),
-    promql_jobs_scheduler: object(jobGroupConfig),
-    removal_guard: number(
-      "float64",
-      0.5,
-      "Share of the policies in force that a controller may remove when it becomes the leader, because none of its sources has them. If they are more, all of them stay in force until a source has them again or somebody removes them (`sluice policy delete`). 1 switches the guard off, 0 lets nothing be removed.",
-      { min: 0, max: 1, own: true },
-    ),
-  }),
-  service_discovery: group({ kubernetes: object(controllerDiscoveryConfig) }),
-});
+const controllerTable = table(
+  "",
+  "",
+  {
+    ...common,
+    auto_scale: group({ kubernetes: object(controllerAutoScaleConfig) }),
+    gateway_api: object(gatewayApiConfig),
+    kubernetes_client: group({ http_client: object(httpClientConfig) }),
+    otel: object(controllerOtelConfig),
+    policies: group({
+      cr_watcher: object(crWatcherConfig),
+      default_agent_group: string(
+        "default",
+        keyPart,
+        "Agent group of selectors that name none. Agents are in the group `agent_info.agent_group`.",
+        { own: true },
+      ),
+      checkpoints: object(checkpointsConfig),
+      promql_jobs_scheduler: object(jobGroupConfig),
+      removal_guard: number(
+        "float64",
+        0.5,
+        "Share of the policies in force that a controller may remove when it becomes the leader, because none of its sources has them. If they are more, all of them stay in force until a source has them again or somebody removes them (`sluice policy delete`). 1 switches the guard off, 0 lets nothing be removed.",
+        { min: 0, max: 1, own: true },
+      ),
+    }),
+    service_discovery: group({ kubernetes: object(controllerDiscoveryConfig) }),
+  },
+  resourcesToAttach,
+);
+
+/** Only resources can be attached, so without them the key would have no effect. */
+function resourcesToAttach({
+  gateway_api,
+  policies,
+}: {
+  readonly gateway_api: { readonly enabled: boolean };
+  readonly policies: { readonly cr_watcher: { readonly enabled: boolean } };
+}): readonly Violation[] {
+  if (!gateway_api.enabled || policies.cr_watcher.enabled) return [];
+  const wanted = "policies.cr_watcher.enabled true as well, because only resources are attached";
+  return [{ key: "gateway_api.enabled", wanted, got: "true without it" }];
+}
 
 const injectorTable = table("", "", {
   ...ofProcess,

@@ -10,6 +10,7 @@ import type { Log } from "#base/log.ts";
 import type { KubeClient } from "#kube/api/client.ts";
 import type { RecordEvent } from "#kube/api/events.ts";
 import { type Following, Reflector } from "#kube/api/reflector.ts";
+import type { Attached, Attacher } from "#kube/gateways/attacher.ts";
 import {
   type FindingText,
   POLICY_RESOURCES,
@@ -17,6 +18,7 @@ import {
   policyResource,
 } from "#kube/policies/resource.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
+import type { Target } from "#policy/document/targets.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
 import type { PolicySet } from "#policy/set.ts";
 import type { ActivePolicies } from "../policies/active-policies.ts";
@@ -36,6 +38,8 @@ export interface ResourceSourceOptions {
   readonly warnings: (name: string) => readonly PolicyWarning[];
   /** True where another source has a dynamic configuration for the policy, which is in force instead of the resource's. */
   readonly overridesConfig: (name: string) => boolean;
+  /** Attaches policies to gateways and routes; absent where none is attached. */
+  readonly attacher?: Pick<Attacher, "set" | "faultOf"> | undefined;
   readonly record: RecordEvent;
   readonly rollout: ((policy: CompiledPolicy) => PolicyRollout | undefined) | undefined;
   /** `starting` when this source is closed. */
@@ -252,6 +256,8 @@ export class ResourceSource implements PolicySource {
 
   /** Writes the statuses that are no longer right, each once. Agents come and go too often to write each time. */
   #write(due: "state" | "all" = "state"): void {
+    // What is not compiled yet may have targets, too.
+    if (this.#changed.size === 0) this.#options.attacher?.set(this.#attached());
     if (this.#due !== "all") this.#due = due;
     this.#writing ??= this.#writeAll().finally(() => {
       this.#writing = undefined;
@@ -303,12 +309,24 @@ export class ResourceSource implements PolicySource {
     }
   }
 
+  #leftOut(): ReadonlyMap<string, string> {
+    const all = this.#options.active().leftOutOf(this.origin);
+    return new Map(all.map(({ claim, why }) => [claim.name, why]));
+  }
+
+  #attached(): readonly Attached[] {
+    const leftOut = this.#leftOut();
+    return [...this.#held.values()].map(({ resource, compiled }) => {
+      const { namespace, name, uid } = resource;
+      const targets = leftOut.has(name) ? [] : compiled && targetsOf(compiled);
+      return { namespace, owner: { ...SUBJECT, name, uid }, targets };
+    });
+  }
+
   #knowledge(): readonly Known[] {
-    const { active, warnings, overridesConfig, rollout } = this.#options;
+    const { active, attacher, warnings, overridesConfig, rollout } = this.#options;
     const policies = active();
-    const leftOut = new Map(
-      policies.leftOutOf(this.origin).map(({ claim, why }) => [claim.name, why]),
-    );
+    const leftOut = this.#leftOut();
     return [...this.#held.values()].map((held): Known => {
       const { name } = held.resource;
       const loop = policies.loops.get(name);
@@ -324,12 +342,23 @@ export class ResourceSource implements PolicySource {
         },
         scales:
           running?.needs.some(({ object, dryRun }) => object !== undefined && !dryRun) ?? false,
+        targets: targetsOf(running).map((target) => ({
+          controlPoint: target.controlPoint,
+          fault: attacher === undefined ? NOT_ATTACHED : attacher.faultOf(target),
+        })),
         running: running?.hash,
         leftOut: leftOut.get(name),
         rollout: running && rollout?.(running),
       };
     });
   }
+}
+
+const NOT_ATTACHED =
+  "no controller attaches policies: gateway_api.enabled is false (gatewayApi.enabled of the chart)";
+
+function targetsOf(policy: CompiledPolicy | undefined): readonly Target[] {
+  return (policy?.needs ?? []).flatMap(({ target }) => (target === undefined ? [] : [target]));
 }
 
 function readingOf({ policies, findings, warnings }: PolicySet) {

@@ -35,23 +35,28 @@ export function policyResource(object: KubeObject): PolicyResource {
 /** The document of a resource: the compiler reads it as it reads a file with the same content. */
 export function documentOf(object: KubeObject): string {
   const { group, version } = POLICY_RESOURCES;
-  const { name } = object.metadata;
+  // Targets are in the namespace of the resource.
+  const { name, namespace } = object.metadata;
   const dynamicConfig = fieldOf(object, "dynamicConfig") ?? undefined;
   return JSON.stringify({
     apiVersion: `${group}/${version}`,
     kind: "Policy",
-    metadata: { name },
+    metadata: { name, namespace },
     spec: fieldOf(object, "spec"),
     dynamicConfig,
   });
 }
 
-/** The meaning of each condition that is True. A policy without dynamic configuration or scalers lacks the last two. */
+/**
+ * The meaning of each condition that is True. A policy without dynamic configuration, scalers or targets lacks the last
+ * three.
+ */
 export const CONDITIONS = {
   Valid: "the document has no fault",
   Ready: "all of this version is in force",
   DynamicConfigApplied: "the dynamic configuration of the resource is in force",
   Scaling: "the controller can scale each object that the policy names",
+  Attached: "each gateway and route that the policy names has been told to ask agents",
 } as const satisfies Readonly<Record<string, string>>;
 
 export type ConditionType = keyof typeof CONDITIONS;

@@ -50,7 +50,7 @@ function headed(kind: string, properties: JsonObject): JsonObject {
   };
 }
 
-const NAME = { type: "string", pattern: OBJECT_NAME };
+const NAME: JsonObject = { type: "string", pattern: OBJECT_NAME };
 
 /** The references of an object around a policy, as the Gateway API writes them. */
 export const TARGET_REFS: JsonObject = {

@@ -28,6 +28,7 @@ export interface Asked {
 
 /** A watch that is open. */
 export interface Watching {
+  readonly path: string;
   readonly query: URLSearchParams;
   readonly isOpen: () => boolean;
   /** Sends bytes as they are. */
@@ -80,7 +81,7 @@ export async function fakeApi(t: TestContext): Promise<FakeApi> {
       asked.push(each);
       if (api.before(each)) return;
       if (query.get("watch") === "true") {
-        const watch = watching(query, response);
+        const watch = watching(pathname, query, response);
         watches.push(watch);
         api.began(watch);
       } else list(each, api);
@@ -183,7 +184,7 @@ function list({ query, reply }: Asked, { items, resourceVersion, pageSize }: Fak
   });
 }
 
-function watching(query: URLSearchParams, response: ServerResponse): Watching {
+function watching(path: string, query: URLSearchParams, response: ServerResponse): Watching {
   response.writeHead(200, { "content-type": "application/json" });
   response.flushHeaders();
   let isOpen = true;
@@ -192,6 +193,7 @@ function watching(query: URLSearchParams, response: ServerResponse): Watching {
   });
   const raw = (text: string) => void response.write(text);
   return {
+    path,
     query,
     isOpen: () => isOpen,
     raw,

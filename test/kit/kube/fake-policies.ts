@@ -46,7 +46,8 @@ export async function fakePolicies(t: TestContext): Promise<FakePolicies> {
   const told: string[] = [];
   let version = 1;
   const events: { type: string; object: KubeObject }[] = [];
-  api.began = ({ query, send }) => {
+  api.began = ({ path, query, send }) => {
+    if (path !== PATH) return;
     const since = Number(query.get("resourceVersion"));
     for (const { type, object } of events) {
       if (Number(object.metadata.resourceVersion) > since) send(type, object);
@@ -56,7 +57,8 @@ export async function fakePolicies(t: TestContext): Promise<FakePolicies> {
     events.push({ type, object });
     api.items = [...resources.values()];
     api.resourceVersion = String(version);
-    for (const watch of api.watches) if (watch.isOpen()) watch.send(type, object);
+    for (const watch of api.watches)
+      if (watch.path === PATH && watch.isOpen()) watch.send(type, object);
   };
   const store = (object: KubeObject): KubeObject => {
     version += 1;
