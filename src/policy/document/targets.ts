@@ -37,8 +37,11 @@ export function attach(
   if (spec.kind !== "map" || !spec.entries.some(({ key }) => key === "targetRefs"))
     return { spec, targets: [] };
   const entries = spec.entries.filter(({ key }) => key !== "targetRefs");
+  const before = report.faults;
   const targets = refs === undefined ? [] : targetsIn(refs, namespace, report, path);
   const points = targets.map(({ controlPoint }) => controlPoint);
+  // The selectors are not to blame for references that are wrong.
+  if (points.length === 0 && report.faults > before) points.push("unknown");
   const rest: Tree = { ...spec, entries };
   return { spec: points.length === 0 ? rest : filled(rest, points), targets };
 }

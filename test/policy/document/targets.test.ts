@@ -100,7 +100,7 @@ test("references that could attach to nothing are refused with their place", () 
     [Array(17).fill(ROUTE), /targetRefs: wanted at most 16 references, got 17/],
   ];
   for (const [refs, wanted] of cases) {
-    const { findings } = compiled(refs, [{ control_point: "a" }]);
+    const { findings } = compiled(refs);
     assert.equal(findings.length, 1, findings.join("\n"));
     assert.match(findings[0] ?? "", wanted);
   }
