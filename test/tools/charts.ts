@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import { configSchema, type JsonSchema } from "#config/reference/schema.ts";
-import { address, proxyAddress } from "#config/table/format.ts";
+import { address, proxyAddress, serviceAddress } from "#config/table/format.ts";
 import type { Row, Table } from "#config/table/row.ts";
 import { joined, PROCESSES, type ProcessName } from "#config/tree.ts";
 
@@ -345,6 +345,11 @@ function controllerValues(): string {
         type: "array",
         items: { type: "string", pattern: "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" },
       },
+    }),
+    gatewayApi: only({
+      enabled: BOOL,
+      agents: { type: "string", pattern: serviceAddress.pattern ?? "" },
+      failOpen: BOOL,
     }),
     policies: only({
       crWatcher: only({

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { parse } from "yaml";
 import type { Ending } from "../../kit/ending.ts";
 import { startEtcd } from "../../kit/etcd/cluster.ts";
 import { folderOf } from "../../kit/folder.ts";
@@ -15,6 +16,7 @@ import { controller as chart } from "../../kit/kube/rendering.ts";
 import { listening, startSluice } from "../../kit/servers/sluice.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
+const GUIDE = readFileSync(join(ROOT, "docs/kubernetes.md"), "utf8");
 const GROUP = "gateway.networking.k8s.io";
 const RBAC = "rbac.authorization.k8s.io";
 const POLICY = { apiVersion: "fluxninja.com/v1alpha1", kind: "Policy" };
@@ -217,6 +219,21 @@ test("a controller with exactly the rights of its chart attaches policies, and s
   await client.wait(ofRoute, "it is written again", ({ spec }) => !spec.extAuth.failOpen);
   await say(ofRoute, "True", "Accepted");
   await saying(namespace, "p", /Ready True Running/);
+
+  // The example of the guide.
+  const [, example = ""] = /^```yaml\n(apiVersion: .*?targetRefs.*?)^```$/ms.exec(GUIDE) ?? [];
+  const guided = await client.call(
+    "POST",
+    `${await client.pathOf({ ...POLICY, namespace })}?fieldValidation=Strict`,
+    parse(example),
+  );
+  assert.equal(guided.status, 201, JSON.stringify(guided.body));
+  await client.wait(ofRoute, "both policies own it", ({ metadata }) => {
+    const { ownerReferences } = metadata as { ownerReferences?: readonly unknown[] };
+    return ownerReferences?.length === 2;
+  });
+  await saying(namespace, "checkout-per-user", /Ready True Running/);
+  await client.delete({ ...POLICY, namespace, name: "checkout-per-user" });
 
   await client.apply(
     [
