@@ -55,6 +55,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   kube: [],
   "kube/api": ["client", "host/life"],
   "kube/discovery": ["client", "host/life"],
+  "kube/gateways": ["policy"],
   "kube/injection": ["telemetry/metrics"],
   "kube/policies": ["policy"],
   prometheus: ["circuit", "promql", "client", "wire/protobuf"],
@@ -130,7 +131,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   host: ["life", "status", "profiling", "watchdog"],
   sync: ["publish", "follow"],
   fleet: ["calls"],
-  kube: ["api", "discovery", "injection", "policies", "scale"],
+  kube: ["api", "discovery", "gateways", "injection", "policies", "scale"],
   api: ["fleet"],
 };
 
@@ -238,7 +239,14 @@ const INSIDE: Readonly<Record<string, Layers>> = {
   },
   kube: {
     shared: [],
-    parts: { api: [], discovery: ["api"], injection: ["api"], policies: ["api"], scale: ["api"] },
+    parts: {
+      api: [],
+      discovery: ["api"],
+      gateways: ["api"],
+      injection: ["api"],
+      policies: ["api"],
+      scale: ["api"],
+    },
   },
   "kube/injection": {
     shared: ["pod.ts", "settings.ts"],

@@ -22,6 +22,7 @@ import {
   controllerDiscoveryConfig,
   crWatcherConfig,
   etcdConfig,
+  gatewayApiConfig,
   kubernetesDiscoveryConfig,
   peerDiscoveryConfig,
 } from "./objects/cluster.ts";
@@ -138,6 +139,7 @@ const controllerTable = table(
   {
     ...common,
     auto_scale: group({ kubernetes: object(controllerAutoScaleConfig) }),
+    gateway_api: object(gatewayApiConfig),
     kubernetes_client: group({ http_client: object(httpClientConfig) }),
     otel: object(controllerOtelConfig),
     policies: group({
@@ -170,8 +172,21 @@ const controllerTable = table(
     }),
     service_discovery: group({ kubernetes: object(controllerDiscoveryConfig) }),
   },
-  unwatchedNamespaces,
+  (config) => [...unwatchedNamespaces(config), ...resourcesToAttach(config)],
 );
+
+/** Only resources can be attached, so without them the key would have no effect. */
+function resourcesToAttach({
+  gateway_api,
+  policies,
+}: {
+  readonly gateway_api: { readonly enabled: boolean };
+  readonly policies: { readonly cr_watcher: { readonly enabled: boolean } };
+}): readonly Violation[] {
+  if (!gateway_api.enabled || policies.cr_watcher.enabled) return [];
+  const wanted = "policies.cr_watcher.enabled true as well, because only resources are attached";
+  return [{ key: "gateway_api.enabled", wanted, got: "true without it" }];
+}
 
 const injectorTable = table("", "", {
   ...ofProcess,

@@ -9,8 +9,9 @@ import { listed } from "#base/text/listed.ts";
 import type { ControllerConfig } from "#config/tree.ts";
 import type { KubeClient } from "#kube/api/client.ts";
 import { EventRecorder, type RecordEvent } from "#kube/api/events.ts";
+import { Attacher, type AttacherOptions } from "#kube/gateways/attacher.ts";
 import { controlPoints, MAX_POINTS } from "#kube/scale/control-points.ts";
-import { needsAutoScale, unmetNeeds } from "#policy/needs.ts";
+import { needsAttachment, needsAutoScale, unmetNeeds } from "#policy/needs.ts";
 import type { SluiceProcess } from "#process/process.ts";
 import { Compiler } from "./compiling/compiler.ts";
 import type { ApiServer, ClusterPart } from "./kubernetes/api-server.ts";
@@ -34,6 +35,8 @@ export interface Cluster {
   readonly webhook?: Route;
   /** Scales objects for a controller that leads; absent where it scales nothing. */
   readonly scaling?: (own: Pick<ScalingOptions, "store" | "warned" | "failed">) => Scaling;
+  /** Attaches policies to gateways and routes for a controller that leads; absent where none is attached. */
+  readonly attaching?: (own: Pick<AttacherOptions, "changed">) => Attacher;
   /** The objects that could be scaled; absent where nothing is scaled. */
   readonly scalable?: ScalableObjects;
 }
@@ -58,6 +61,7 @@ export async function openCluster(
   return {
     ...(settings.policies.cr_watcher.enabled ? policyParts(process, settings, through) : {}),
     ...(settings.auto_scale.kubernetes.enabled ? scalingParts(process, through) : {}),
+    ...(settings.gateway_api.enabled ? attachingParts(process, settings, through) : {}),
   };
 }
 
@@ -98,9 +102,12 @@ function policyParts(
     const unmet = unmetNeeds(
       set.policies.map(({ of }) => ({
         ...of,
-        needs: of.needs.filter(({ kind }) => kind === "scaled_object"),
+        needs: of.needs.filter(({ kind }) => kind === "scaled_object" || kind === "target"),
       })),
-      { scaling: settings.auto_scale.kubernetes.enabled ? undefined : needsAutoScale },
+      {
+        scaling: settings.auto_scale.kubernetes.enabled ? undefined : needsAutoScale,
+        attaching: settings.gateway_api.enabled ? undefined : needsAttachment,
+      },
     );
     const more = [...unmet.values()].flat().map((of) => ({ source, of }));
     return { ...set, warnings: [...set.warnings, ...more] };
@@ -151,6 +158,37 @@ function followedNamespaces(
     if (fault !== undefined) dependency.degraded(fault.message);
     else if (following.size === 0) dependency.ok(STANDING_BY);
     else dependency.ok(`policy resources of ${of} ${names} are followed`);
+  };
+}
+
+const ATTACHING: ClusterPart = {
+  fails: "policies are attached only in part",
+  works: "policies are attached again",
+};
+const NOT_ATTACHING = "policies are attached by the controller that leads";
+
+function attachingParts(
+  { clock, chance, log: processLog, health }: SluiceProcess,
+  { gateway_api: { agents, fail_open: failOpen } }: ControllerConfig,
+  { client, apiServer }: Through,
+): Pick<Cluster, "attaching"> {
+  const log = processLog.child("kubernetes");
+  const dependency = health.dependency("gateway_api");
+  dependency.ok(NOT_ATTACHING);
+  return {
+    attaching: (own) => {
+      const followed = (fault: Fault | undefined) => {
+        if (fault === undefined) dependency.ok("policies with targets are attached");
+        else dependency.degraded(fault.message);
+        apiServer.report(ATTACHING, fault);
+      };
+      const closed = () => {
+        dependency.ok(NOT_ATTACHING);
+        apiServer.forget(ATTACHING);
+      };
+      const settings = { agents, failOpen };
+      return new Attacher({ ...own, client, settings, followed, closed, clock, chance, log });
+    },
   };
 }
 

@@ -12,7 +12,7 @@ import { queriesOf } from "#circuit/queries.ts";
 import type { Environment } from "#client/http-settings.ts";
 import type { StatusNode } from "#host/status/status.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
-import { needsAutoScale } from "#policy/needs.ts";
+import { needsAttachment, needsAutoScale } from "#policy/needs.ts";
 import type { PolicySet } from "#policy/set.ts";
 import { QueryRunner } from "#prometheus/query-runner.ts";
 import type { Store } from "#store/store.ts";
@@ -104,11 +104,11 @@ type Parts = ReturnType<typeof assemble>;
 
 async function start(parts: Parts, over?: AbortSignal): Promise<Controller> {
   const { sources, files, follower, compiler, outbox, policies, adopt, removeOrphans } = parts;
-  const { checkpoints, guardPublished, scaling } = parts;
+  const { checkpoints, guardPublished, scaling, attacher } = parts;
   let endGuard: () => void = () => undefined;
   const endFollowing = async () => {
     // First of all: another controller may scale by now.
-    await scaling?.close();
+    await Promise.all([scaling?.close(), attacher?.close()]);
     const closed = sources.map((source) => source.close?.());
     follower.stop();
     endGuard();
@@ -191,6 +191,8 @@ function assemble(options: ControllerOptions) {
     status: policiesStatus,
     counts,
   });
+  const examineAnew = () => void warnings.examine().then(() => resources?.inForceChanged());
+  const attacher = options.cluster?.attaching?.({ changed: examineAnew });
   const resources = options.cluster?.policies?.({
     active: () => active,
     compile: compileOne,
@@ -202,6 +204,7 @@ function assemble(options: ControllerOptions) {
       return left?.source === "K8S" ? left.text : undefined;
     },
     warnings: (name) => warnings.of(name),
+    attacher,
     overridesConfig: (name) => sources.some((source) => source.dynamicConfig(name) !== undefined),
     rollout: options.rollout,
   });
@@ -239,7 +242,7 @@ function assemble(options: ControllerOptions) {
   const checkpoints = openCheckpoints(options, () => active.loops);
   const scaling = options.cluster?.scaling?.({
     store,
-    warned: () => void warnings.examine().then(() => resources?.inForceChanged()),
+    warned: examineAnew,
     failed: fail,
   });
   const warnings: PolicyWarnings = new PolicyWarnings({
@@ -248,6 +251,7 @@ function assemble(options: ControllerOptions) {
     log,
     knowsMetric: backend.knowsMetric,
     agentGroups: agentGroup === undefined ? undefined : [agentGroup],
+    attaching: (target) => attacher?.warningsOf(target) ?? needsAttachment(target),
     scaling: (object) => scaling?.warningsOf(object) ?? needsAutoScale(object),
     limiters: () => (agentGroup === undefined ? [] : limitersIn(meters)),
     checks: agentGroup === undefined ? undefined : () => checksIn(meters),
@@ -312,6 +316,7 @@ function assemble(options: ControllerOptions) {
     compiler,
     checkpoints,
     scaling,
+    attacher,
     close,
     adopt,
     removeOrphans,

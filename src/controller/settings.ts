@@ -19,6 +19,11 @@ export interface ControllerSettings {
     readonly namespace_quota: number;
   };
   readonly auto_scale: { readonly kubernetes: { readonly enabled: boolean } };
+  readonly gateway_api: {
+    readonly enabled: boolean;
+    readonly agents: string;
+    readonly fail_open: boolean;
+  };
   readonly kubernetes_client: { readonly http_client: HttpClientSettings };
   readonly prometheus: PrometheusSettings & { readonly http_client: HttpClientSettings };
   readonly client: { readonly proxy: ProxySettings };

@@ -10,7 +10,7 @@ import { flappingDeciders } from "./compile/flapping.ts";
 import { flatten, MAX_LEAVES } from "./compile/flatten/flatten.ts";
 import { pathOf, portWarnings } from "./compile/port-warnings.ts";
 import { checkWiring } from "./compile/wiring.ts";
-import type { AgentConfig, Compilation, CompileOptions, JsonObject } from "./compiled.ts";
+import type { AgentConfig, Compilation, CompileOptions, JsonObject, Need } from "./compiled.ts";
 import { type Refuse, Report } from "./document/finding.ts";
 import { locate, type Path, plain } from "./document/tree.ts";
 import type { PolicyDocument } from "./document/wrappers.ts";
@@ -54,9 +54,11 @@ export function* compileInSteps(
   const resources = resourceConfigs(value.resources, [...path, "resources"], refuse);
   if (report.faults > before) return { ok: false, findings: report.findings, document: value };
   yield;
-  addWarnings(document, value, compiled, report);
-  const dynamicConfig = document.dynamicConfig && (plain(document.dynamicConfig) as JsonObject);
   const { circuit } = compiled;
+  const needs = needsOf(value, circuit, document);
+  addWarnings(document, value, compiled, report);
+  warnOfTargets(document, needs, report);
+  const dynamicConfig = document.dynamicConfig && (plain(document.dynamicConfig) as JsonObject);
   const configs = [...compiled.configs, ...resources];
   return {
     ok: true,
@@ -69,7 +71,7 @@ export function* compileInSteps(
       circuit,
       configs,
       warnings: report.warningsSince(mark),
-      needs: needsOf(value, circuit, document),
+      needs,
       supply: supplyOf(value),
     },
   };
@@ -129,6 +131,23 @@ function flapping(policy: Policy, plan: CircuitPlan): readonly Path[] {
   return flappingDeciders(plan, measures)
     .map((id) => componentAt(policy, id))
     .flatMap(({ component, path }) => (component?.decider === undefined ? [] : [path]));
+}
+
+/** Warns of a target whose requests no selector chooses: they would be checked and nothing would happen to them. */
+function warnOfTargets(
+  { targets = [], root, path }: PolicyDocument,
+  needs: readonly Need[],
+  report: Report,
+): void {
+  const selected = new Set(
+    needs.flatMap(({ kind, name }) => (kind === "control_point" ? [name] : [])),
+  );
+  for (const [index, { controlPoint }] of targets.entries()) {
+    if (selected.has(controlPoint)) continue;
+    const where = [...path, "targetRefs", index];
+    const text = `every selector names another control point than ${controlPoint}, so the policy does nothing to these requests`;
+    report.warn("unusual_value", () => locate(root, where), where, text);
+  }
 }
 
 /** Warns of what is allowed but rarely meant and only the compiled circuit or the dynamic configuration shows. */

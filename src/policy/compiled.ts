@@ -5,6 +5,7 @@ import type { DecisionKind } from "#circuit/decision.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";
 import type { Dialect } from "#promql/result.ts";
 import type { Finding } from "./document/finding.ts";
+import type { Target } from "./document/targets.ts";
 import type { Position } from "./document/tree.ts";
 import type { Warning } from "./document/warning.ts";
 import type { Policy } from "./language/policy.ts";
@@ -74,7 +75,8 @@ export interface Need {
     | "flux_meter"
     | "control_point"
     | "agent_group"
-    | "scaled_object";
+    | "scaled_object"
+    | "target";
   readonly name: string;
   /** Only for a control point. */
   readonly agentGroup?: string;
@@ -84,6 +86,8 @@ export interface Need {
   readonly object?: ScaledObject;
   /** True if its component is in a dry run or may be switched to one, and so scales nothing. Only for a scaled object. */
   readonly dryRun?: boolean;
+  /** Present only for a target, whose name is that of its control point. */
+  readonly target?: Target;
   readonly at: Position;
   readonly path: string;
 }

@@ -10,6 +10,7 @@ import { NAME_LABEL, type Selector as QuerySelector, walk } from "#promql/syntax
 import { parse } from "#promql/syntax/parse.ts";
 import { pathOf } from "./compile/port-warnings.ts";
 import type { CompiledPolicy, LimiterLabel, Need, ScaledObject, Supply } from "./compiled.ts";
+import type { Target } from "./document/targets.ts";
 import { formatPath, locate, type Path, type Tree } from "./document/tree.ts";
 import type { PolicyWarning, Warning } from "./document/warning.ts";
 import type { Message, Type } from "./language/field.ts";
@@ -38,7 +39,11 @@ export function supplyOf({ resources }: Policy): Supply {
 export function needsOf(
   document: Policy,
   circuit: CompiledPolicy["circuit"],
-  { root, path }: { readonly root: Tree; readonly path: Path },
+  {
+    root,
+    path,
+    targets = [],
+  }: { readonly root: Tree; readonly path: Path; readonly targets?: readonly Target[] },
 ): readonly Need[] {
   const need = (kind: Need["kind"], name: string, inner: Path): Need => {
     const where = [...path, ...inner];
@@ -75,7 +80,20 @@ export function needsOf(
     const object = { apiVersion, kind, namespace, name };
     return { ...need("scaled_object", name, inner), object, dryRun };
   });
-  return [...labels, ...matched, ...costs, ...queries, ...agentGroups, ...controlPoints, ...scaled];
+  const attached = targets.map((target, index) => ({
+    ...need("target", target.controlPoint, ["targetRefs", index]),
+    target,
+  }));
+  return [
+    ...labels,
+    ...matched,
+    ...costs,
+    ...queries,
+    ...agentGroups,
+    ...controlPoints,
+    ...scaled,
+    ...attached,
+  ];
 }
 
 /** The names that exist besides those that the policies of a set define. */
@@ -90,6 +108,8 @@ export interface KnownNames {
   readonly isUnused?: ((agentGroup: string, controlPoint: string) => boolean) | undefined;
   /** Warnings about a Kubernetes object that a policy scales; undefined where nothing is known of objects. */
   readonly scaling?: ((object: ScaledObject) => readonly Omit<PolicyWarning, "path">[]) | undefined;
+  /** Warnings about a target that a policy attaches to; undefined where nothing is known of targets. */
+  readonly attaching?: ((target: Target) => readonly Omit<PolicyWarning, "path">[]) | undefined;
   /** Finds the known word that was meant. It compares all of them, so it is asked for unmet needs only. */
   readonly suggest?: (word: string, known: readonly string[]) => string | undefined;
 }
@@ -114,10 +134,11 @@ export function needChecker(
   known: KnownNames = {},
 ): (need: Need) => readonly Warning[] {
   const warningOf = nameChecker(policies, known);
-  const { scaling = () => [] } = known;
+  const { scaling = () => [], attaching = () => [] } = known;
   const rivals = rivalsOf(policies);
   return (need) => {
-    const { object, at, path } = need;
+    const { object, target, at, path } = need;
+    if (target !== undefined) return attaching(target).map((each) => ({ ...each, at, path }));
     if (object !== undefined) {
       return [...rivals(need, object), ...scaling(object)].map((each) => ({ ...each, at, path }));
     }
@@ -159,6 +180,16 @@ export function needsAutoScale({
 }: ScaledObject): readonly Omit<PolicyWarning, "path">[] {
   const text = `the replicas of ${kind} ${namespace}/${name} change only where auto_scale.kubernetes.enabled of the controllers is true`;
   return [{ code: "needs_auto_scale", text }];
+}
+
+/** The warning about a target where no controller attaches, or the policy is no resource. */
+export function needsAttachment({
+  kind,
+  namespace,
+  name,
+}: Target): readonly Omit<PolicyWarning, "path">[] {
+  const text = `requests of the ${kind} ${namespace}/${name} are checked only where the policy is a Kubernetes resource and gateway_api.enabled of the controllers is true`;
+  return [{ code: "needs_attachment", text }];
 }
 
 const NONE: readonly Warning[] = [];
@@ -222,6 +253,7 @@ function nameChecker(
         return { code: "unused_control_point", at, path, text };
       }
       case "scaled_object":
+      case "target":
         return undefined;
     }
   };

@@ -69,6 +69,19 @@ describe("policy check", () => {
     );
   });
 
+  it("checks the targets of a resource, whose selectors need no control point", async (t) => {
+    const selectors = "selectors: [{}]";
+    const limit = PLAIN.replaceAll(SELECTORS, selectors).replaceAll("\n", "\n  ");
+    const head = "apiVersion: fluxninja.com/v1alpha1\nkind: Policy\nmetadata: {name: p}\nspec:\n";
+    const target = (kind: string) =>
+      `${head}  targetRefs: [{group: gateway.networking.k8s.io, kind: ${kind}, name: a}]\n  ${limit}`;
+    assert.ok(limit.includes(selectors));
+    assert.deepEqual((await check(t, target("HTTPRoute"))).last, "valid: 1 policy");
+    const { code, text } = await check(t, target("Service"));
+    assert.equal(code, 1);
+    assert.match(text, /p\.yaml:5:\d+: spec\.targetRefs\[0\]\.kind: wanted Gateway or HTTPRoute/);
+  });
+
   it("says in its last line which parts agents do not act on; --strict refuses them", async (t) => {
     const { code, last } = await check(t, REGO);
     assert.deepEqual(

@@ -26,7 +26,7 @@ function at(tree: unknown, path: string): unknown {
 
 /** Keys that the rule of their object limits further, most of them by other keys; these are loaded alone. */
 const BOUND_TO_OTHERS =
-  /(tls\.(cert_file|key_file|enabled|allowed_cn)|server\.tls\.client_ca_file|grpc_gateway\.tls\.ca_file|(dist_cache|redis)\.tls\.ca_file|administration\.(token(_path)?|addr)|send_batch_(max_)?size|crashreport\.dsn|lease\.duration)$/;
+  /(tls\.(cert_file|key_file|enabled|allowed_cn)|server\.tls\.client_ca_file|grpc_gateway\.tls\.ca_file|(dist_cache|redis)\.tls\.ca_file|administration\.(token(_path)?|addr)|send_batch_(max_)?size|crashreport\.dsn|lease\.duration|gateway_api\.enabled)$/;
 
 interface Given {
   readonly leaf: ConfigLeaf;
@@ -344,6 +344,7 @@ test("controller: defaults are the documented ones", () => {
   assert.deepEqual(configOf("controller").config, {
     ...COMMON,
     auto_scale: { kubernetes: { enabled: false } },
+    gateway_api: { agents: "", enabled: false, fail_open: false },
     kubernetes_client: { http_client: HTTP_CLIENT },
     otel: {
       enable_high_cardinality_platform_metrics: false,

@@ -222,6 +222,14 @@ const OBSERVED: readonly Observation[] = [
     "controller",
   ),
   row(
+    "gateway_api",
+    "enabled",
+    "controller/resources/attaching",
+    "a policy is attached to a route",
+  ),
+  row("gateway_api", "agents", "kube/gateways/attachment", "Envoy Gateway gets a SecurityPolicy"),
+  row("gateway_api", "fail_open", "kube/gateways/attachment", "fail_open decides what requests"),
+  row(
     "policies.cr_watcher",
     "enabled",
     "controller/resources/controller",

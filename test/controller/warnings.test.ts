@@ -311,6 +311,7 @@ describe("an examination", () => {
       agentGroups: undefined,
       checks: undefined,
       scaling: () => [],
+      attaching: () => [],
       limiters: () => [],
     });
     const total = () => calls.reduce((sum, each) => sum + each, 0);
@@ -336,6 +337,7 @@ describe("an examination", () => {
       agentGroups: undefined,
       checks: undefined,
       scaling: () => [],
+      attaching: () => [],
       limiters: () => [],
     });
     const examined = async (needs: number) => {
@@ -404,6 +406,7 @@ describe("an examination that fails", () => {
       agentGroups: undefined,
       checks: undefined,
       scaling: () => [],
+      attaching: () => [],
       limiters: () => [],
     });
     await warnings.examine();

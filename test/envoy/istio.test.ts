@@ -1,4 +1,4 @@
-// The patches of deploy/recipes/istio, merged into the configuration of a real Envoy as Istio would merge them: requests
+// The patches of deploy/recipes/istio and of attached policies, merged into the configuration of a real Envoy as Istio would merge them: requests
 // above a limit are rejected, and the agent learns of ended ones.
 
 import assert from "node:assert/strict";
@@ -6,9 +6,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { parse } from "yaml";
+import { attachmentOf } from "#kube/gateways/attachment.ts";
+import type { Target } from "#policy/document/targets.ts";
 import { AT, type Bootstrap } from "../kit/servers/bootstrap.ts";
 import { until } from "../kit/until.ts";
-import { BOUNDED, limited, six } from "./recipe.ts";
+import { agentsCluster, BOUNDED, limited, limitOf, six } from "./recipe.ts";
 
 const RECIPE = join(import.meta.dirname, "../../deploy/recipes/istio/sidecar.yaml");
 
@@ -86,3 +88,32 @@ for (const [context, controlPoint] of [
     });
   });
 }
+
+test("an attached policy: the sixth request is rejected, and the others are reported when they end", async (t) => {
+  const target: Target = {
+    kind: "Gateway",
+    namespace: "shop",
+    name: "edge",
+    section: undefined,
+    controlPoint: "gateway/shop/edge",
+  };
+  const settings = { agents: "sluice-agent.sluice.svc.cluster.local:8080", failOpen: false };
+  const { wanted } = attachmentOf(target, ["istio.io/gateway-controller"], [], settings);
+  const spec = wanted[0]?.object.spec as { readonly configPatches: readonly Patch[] } | undefined;
+  assert.ok(spec);
+  for (const { match } of spec.configPatches) assert.equal(match.context, "GATEWAY");
+  const { agent, envoy } = await limited(t, limitOf("Gateway", "edge", "shop"), (bootstrap, at) => {
+    merge(bootstrap, spec.configPatches);
+    // Istio makes a cluster for each port of each Service, that of gRPC by its protocol.
+    bootstrap.insert(
+      ["static_resources", "clusters"],
+      0,
+      agentsCluster("outbound|8080||sluice-agent.sluice.svc.cluster.local", at),
+    );
+  });
+  assert.deepEqual(await six(t, envoy), BOUNDED);
+  await until("the ends are heard of", async () => {
+    const text = await (await fetch(`http://${agent}/metrics`)).text();
+    return /^sluice_access_log_records_total\{result="taken"\} 5$/m.test(text);
+  });
+});

@@ -6,11 +6,13 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { parse } from "yaml";
+import { attachmentOf } from "#kube/gateways/attachment.ts";
+import type { Target } from "#policy/document/targets.ts";
 import { type KubeObject, objectsIn } from "../kit/kube/client.ts";
-import { AT, type Bootstrap, endpointOf } from "../kit/servers/bootstrap.ts";
+import { AT, type Bootstrap } from "../kit/servers/bootstrap.ts";
 import { counted } from "../kit/sluice/scrape.ts";
 import { until } from "../kit/until.ts";
-import { BOUNDED, limited, six } from "./recipe.ts";
+import { agentsCluster, BOUNDED, limited, limitOf, six } from "./recipe.ts";
 
 const RECIPES = join(import.meta.dirname, "../../deploy/recipes");
 const TYPES = "type.googleapis.com/envoy.extensions";
@@ -128,12 +130,18 @@ function istio(): Translation {
 function envoyGateway(): Translation {
   const all = objects("envoy-gateway/gateway.yaml");
   const policy = objectOf(all, "SecurityPolicy");
-  const { extAuth } = policy["spec"];
   const { settings } = objectOf(all, "EnvoyProxy")["spec"].telemetry.accessLog;
   const told = settings.find((each: { type?: string }) => each.type === "Route");
-  const [backend] = extAuth.grpc.backendRefs;
+  const [backend] = policy["spec"].extAuth.grpc.backendRefs;
   const [{ als }] = told.sinks;
   assert.deepEqual([als.type, als.backendRefs], ["HTTP", [backend]]);
+  const translation = securityPolicy(policy);
+  return { ...translation, accessLog: grpcLog(translation.cluster, als.logName, told.matches[0]) };
+}
+
+function securityPolicy(policy: KubeObject): Translation {
+  const { extAuth } = policy["spec"];
+  const [backend] = extAuth.grpc.backendRefs;
   const owner = `securitypolicy/${policy.metadata.namespace}/${policy.metadata.name}`;
   const cluster = `${owner}/${backend.namespace}/${backend.name}`;
   const filter = `envoy.filters.http.ext_authz/${owner}`;
@@ -162,7 +170,6 @@ function envoyGateway(): Translation {
         check_settings: { context_extensions: Object.fromEntries(extensions) },
       },
     },
-    accessLog: grpcLog(cluster, als.logName, told.matches[0]),
   };
 }
 
@@ -219,16 +226,7 @@ function apply(
   // The first log is the one that the test's kit reads.
   bootstrap.set([...AT.accessLog, "length"], 1);
   if (accessLog !== undefined) bootstrap.set([...AT.accessLog, 1], accessLog);
-  const http2 = { explicit_http_config: { http2_protocol_options: {} } };
-  const protocol = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
-  bootstrap.insert(["static_resources", "clusters"], 0, {
-    name: cluster,
-    type: "STATIC",
-    typed_extension_protocol_options: {
-      [protocol]: { "@type": `type.googleapis.com/${protocol}`, ...http2 },
-    },
-    load_assignment: { cluster_name: cluster, endpoints: [{ lb_endpoints: [endpointOf(agent)] }] },
-  });
+  bootstrap.insert(["static_resources", "clusters"], 0, agentsCluster(cluster, agent));
 }
 
 /** A limit of five at the control point, in front of an Envoy that was told this. */
@@ -238,6 +236,25 @@ const behind = (
   controlPoint: string,
   env: Readonly<Record<string, string>> = {},
 ) => limited(t, controlPoint, (bootstrap, agent) => apply(bootstrap, agent, translation), env);
+
+test("an attached policy: Envoy Gateway has what the controller writes, and the sixth request is rejected", async (t) => {
+  const target: Target = {
+    kind: "HTTPRoute",
+    namespace: "shop",
+    name: "checkout",
+    section: undefined,
+    controlPoint: "httproute/shop/checkout",
+  };
+  const settings = { agents: "sluice-agent.sluice.svc.cluster.local:8080", failOpen: false };
+  const controllers = ["gateway.envoyproxy.io/gatewayclass-controller"];
+  const { wanted } = attachmentOf(target, controllers, [], settings);
+  const policy = wanted[0]?.object as KubeObject | undefined;
+  assert.ok(policy);
+  const { envoy } = await limited(t, limitOf("HTTPRoute", "checkout", "shop"), (bootstrap, agent) =>
+    apply(bootstrap, agent, securityPolicy(policy)),
+  );
+  assert.deepEqual(await six(t, envoy), BOUNDED);
+});
 
 const DEFAULT = { SVC_AGENT_FLOW_CONTROL_DEFAULT_CONTROL_POINT: "ingress" };
 

@@ -5,7 +5,7 @@ import { describe, test } from "node:test";
 import { ATTRIBUTE_NAMES } from "#api/labels/attributes.ts";
 import { HEADER_PREFIX, isRequestLabel } from "#flow/label.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
-import { type KnownNames, unmetNeeds } from "#policy/needs.ts";
+import { type KnownNames, needsAttachment, unmetNeeds } from "#policy/needs.ts";
 import { CONSTANT_PORTS, circuit, compiled, judged, rateLimiter, SELECTORS } from "./kit.ts";
 
 function limitedBy(label: string): string {
@@ -286,4 +286,22 @@ test("components that scale the same object are rivals, in one policy and in sev
       off,
     );
   }
+});
+
+test("a target is a warning where nobody attaches, and none where that is not known", () => {
+  const targetRefs = "[{group: gateway.networking.k8s.io, kind: HTTPRoute, name: checkout}]";
+  const head =
+    "apiVersion: fluxninja.com/v1alpha1\nkind: Policy\nmetadata: {name: p, namespace: n}";
+  const limit = limitedBy("http.path").replace(SELECTORS, "selectors: [{}]");
+  const text = `${head}\nspec:\n  targetRefs: ${targetRefs}\n  ${limit.replaceAll("\n", "\n  ")}`;
+  const policy = compiled(text);
+  assert.deepEqual(warned([policy]), []);
+  const [warning, ...others] = warned([policy], { attaching: needsAttachment });
+  assert.deepEqual(others, []);
+  assert.equal(warning?.code, "needs_attachment");
+  assert.equal(warning?.path, "spec.targetRefs[0]");
+  assert.match(
+    warning?.text ?? "",
+    /HTTPRoute n\/checkout .* only where the policy is a Kubernetes/,
+  );
 });

@@ -203,6 +203,8 @@ const OUTGOING: Env = {
 /** Policies are resources of a cluster that cannot be reached. */
 const IN_CLUSTER: Env = {
   SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED: "true",
+  SVC_CONTROLLER_GATEWAY_API_ENABLED: "true",
+  SVC_CONTROLLER_GATEWAY_API_AGENTS: "sluice-agent.sluice.svc.cluster.local:8080",
   SVC_CONTROLLER_KUBERNETES_CLIENT_HTTP_CLIENT_USE_PROXY: "true",
   SVC_CONTROLLER_CLIENT_PROXY_HTTPS: "http://127.0.0.1:1",
   SVC_CONTROLLER_CLIENT_PROXY_NO_PROXY: "[127.0.0.1]",

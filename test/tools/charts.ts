@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import { configSchema, type JsonSchema } from "#config/reference/schema.ts";
-import { address, proxyAddress } from "#config/table/format.ts";
+import { address, proxyAddress, serviceAddress } from "#config/table/format.ts";
 import type { Row, Table } from "#config/table/row.ts";
 import { joined, PROCESSES, type ProcessName } from "#config/tree.ts";
 
@@ -346,6 +346,11 @@ function controllerValues(): string {
         },
       },
       namespaces: NAMESPACES,
+    }),
+    gatewayApi: only({
+      enabled: BOOL,
+      agents: { type: "string", pattern: serviceAddress.pattern ?? "" },
+      failOpen: BOOL,
     }),
     policies: only({
       crWatcher: only({

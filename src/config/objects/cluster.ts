@@ -1,6 +1,6 @@
 // Keys of what agents and controllers share or find outside: etcd, Kubernetes, peers and the cloud extension.
 
-import { address, anyText, endpoint, hostPort } from "../table/format.ts";
+import { address, anyText, endpoint, hostPort, serviceAddress } from "../table/format.ts";
 import {
   bool,
   choice,
@@ -140,6 +140,35 @@ export const controllerAutoScaleConfig = table(
       { own: true },
     ),
   },
+);
+
+export const gatewayApiConfig = table(
+  "GatewayApiConfig",
+  "Attachment of Policy resources to Gateways and HTTPRoutes, by the controller that leads.",
+  {
+    enabled: bool(
+      false,
+      "Let gateways of Envoy Gateway and Istio ask agents about the requests of the Gateways and HTTPRoutes that `targetRefs` of Policy resources name. Needs `policies.cr_watcher.enabled`. The pod's service account, or the user of the kubeconfig that KUBECONFIG names, must be allowed to list and watch these and GatewayClasses, and to list, watch, create, patch and delete SecurityPolicies and EnvoyFilters.",
+      { own: true },
+    ),
+    agents: string(
+      "",
+      serviceAddress,
+      "The Service of the agents that gateways ask, as NAME.NAMESPACE.svc.DOMAIN:PORT.",
+      { own: true },
+    ),
+    fail_open: bool(
+      false,
+      "Whether requests pass while no agent decides. With false they get 503.",
+      {
+        own: true,
+      },
+    ),
+  },
+  ({ enabled, agents }) =>
+    enabled && agents === ""
+      ? [{ key: "agents", wanted: "the agents' Service, because enabled is true", got: "nothing" }]
+      : [],
 );
 
 export const kubernetesDiscoveryConfig = table(

@@ -186,6 +186,16 @@ export const hostPort: TextFormat = {
   bad: [":0", "agent", "http://agent:80", "host_name:80"],
 };
 
+/** The name that the cluster's DNS has for a Service. */
+export const serviceAddress: TextFormat = {
+  wanted: "empty or NAME.NAMESPACE.svc.DOMAIN:PORT",
+  pattern: String.raw`^(|[a-z0-9-]+\.[a-z0-9-]+\.svc\.[a-z0-9.-]+:\d{1,5})$`,
+  accepts: (text) =>
+    text === "" || (/^[a-z0-9-]+\.[a-z0-9-]+\.svc\.[a-z0-9]/.test(text) && isHostPort(text, 1)),
+  good: ["", "sluice-agent.sluice.svc.cluster.local:8080"],
+  bad: ["sluice-agent:8080", "sluice-agent.sluice.svc.cluster.local", "a.b.svc:80", "A.b.svc.c:1"],
+};
+
 export const address: TextFormat = {
   wanted: "empty, host:port, a URL or a fully qualified name",
   pattern: `^(|${HOST}:${PORT}|${URL_PATTERN}|${FQDN})$`,

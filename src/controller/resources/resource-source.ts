@@ -9,14 +9,17 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "#kube/api/client.ts";
 import type { RecordEvent } from "#kube/api/events.ts";
+import type { Attached, Attacher } from "#kube/gateways/attacher.ts";
 import {
   type FindingText,
   namespaceOfPolicy,
+  POLICY_KIND,
   POLICY_RESOURCES,
   type PolicyResource,
   policyNameOf,
 } from "#kube/policies/resource.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
+import type { Target } from "#policy/document/targets.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
 import type { PolicySet } from "#policy/set.ts";
 import type { ActivePolicies } from "../policies/active-policies.ts";
@@ -51,6 +54,8 @@ export interface ResourceSourceOptions {
   readonly warnings: (name: string) => readonly PolicyWarning[];
   /** True where another source has a dynamic configuration for the policy, which is in force instead of the resource's. */
   readonly overridesConfig: (name: string) => boolean;
+  /** Attaches policies to gateways and routes; absent where none is attached. */
+  readonly attacher?: Pick<Attacher, "set" | "faultOf"> | undefined;
   readonly record: RecordEvent;
   readonly rollout: ((policy: CompiledPolicy) => PolicyRollout | undefined) | undefined;
   /** `starting` when this source is closed. */
@@ -156,6 +161,13 @@ export class ResourceSource implements PolicySource {
   }
 
   inForceChanged(): void {
+    this.#tell();
+  }
+
+  /** Tells gateways and people what is in force. */
+  #tell(): void {
+    // What is not compiled yet may have targets, too.
+    if (this.#changed.size === 0) this.#options.attacher?.set(this.#attached());
     this.#statuses.write();
   }
 
@@ -191,7 +203,7 @@ export class ResourceSource implements PolicySource {
         );
         await pause(COMPILER_MS, clock, signal);
       }
-      this.#statuses.write();
+      this.#tell();
     }
   }
 
@@ -275,12 +287,25 @@ export class ResourceSource implements PolicySource {
     }
   }
 
+  #leftOut(): ReadonlyMap<string, string> {
+    const all = this.#options.active().leftOutOf(this.origin);
+    return new Map(all.map(({ claim, why }) => [claim.name, why]));
+  }
+
+  #attached(): readonly Attached[] {
+    const leftOut = this.#leftOut();
+    return [...this.#held.values()].map(({ resource, compiled, isOver }) => {
+      const { namespace, name, policy, uid } = resource;
+      const isOut = isOver || leftOut.has(policy);
+      const targets = isOut ? [] : compiled && targetsOf(compiled);
+      return { namespace, owner: { ...POLICY_KIND, name, uid }, targets };
+    });
+  }
+
   #knowledge(): readonly Known[] {
-    const { active, quota, warnings, overridesConfig, rollout } = this.#options;
+    const { active, attacher, quota, warnings, overridesConfig, rollout } = this.#options;
     const policies = active();
-    const leftOut = new Map(
-      policies.leftOutOf(this.origin).map(({ claim, why }) => [claim.name, why]),
-    );
+    const leftOut = this.#leftOut();
     return [...this.#held.values()].map((held): Known => {
       const { policy: name } = held.resource;
       const loop = policies.loops.get(name);
@@ -296,6 +321,10 @@ export class ResourceSource implements PolicySource {
         },
         scales:
           running?.needs.some(({ object, dryRun }) => object !== undefined && !dryRun) ?? false,
+        targets: targetsOf(running).map((target) => ({
+          controlPoint: target.controlPoint,
+          fault: attacher === undefined ? NOT_ATTACHED : attacher.faultOf(target),
+        })),
         running: running?.hash,
         leftOut: leftOut.get(name),
         quota: held.isOver ? quota : undefined,
@@ -314,6 +343,13 @@ function waiting(resource: PolicyResource): Held {
 function locationOf({ namespace, name }: PolicyResource): string {
   const { group, plural } = POLICY_RESOURCES;
   return `${plural}.${group}/${namespace}/${name}`;
+}
+
+const NOT_ATTACHED =
+  "no controller attaches policies: gateway_api.enabled is false (gatewayApi.enabled of the chart)";
+
+function targetsOf(policy: CompiledPolicy | undefined): readonly Target[] {
+  return (policy?.needs ?? []).flatMap(({ target }) => (target === undefined ? [] : [target]));
 }
 
 function readingOf({ policies, findings, warnings }: PolicySet) {

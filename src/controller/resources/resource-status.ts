@@ -27,6 +27,11 @@ export interface Known {
   readonly dynamicConfig: DynamicConfigState | undefined;
   /** True where the policy has scalers that are no dry run. */
   readonly scales: boolean;
+  /** Control points of the gateways and routes that the policy attaches to, and why their requests are not asked about. */
+  readonly targets: readonly {
+    readonly controlPoint: string;
+    readonly fault: string | undefined;
+  }[];
   /** Hash of the version that runs and came from this resource; undefined where none does. */
   readonly running: string | undefined;
   /**
@@ -59,7 +64,8 @@ export function statusOf(known: Known, wall: number): PolicyResourceStatus {
   const isRunning = isValid && running === hash && known.leftOut === undefined;
   const config = isRunning ? configFault(known) : undefined;
   const scaling = isRunning ? scalingFault(known) : undefined;
-  const unready = unreadiness(known) ?? config ?? scaling ?? agentsFault(known);
+  const attaching = isRunning ? attachingFault(known) : undefined;
+  const unready = unreadiness(known) ?? config ?? scaling ?? attaching ?? agentsFault(known);
   /** `fault` is undefined where the condition holds. */
   const condition = (
     type: ConditionType,
@@ -94,6 +100,9 @@ export function statusOf(known: Known, wall: number): PolicyResourceStatus {
         : []),
       ...(isRunning && known.scales
         ? [condition("Scaling", scaling, ["Followed", CONDITIONS.Scaling])]
+        : []),
+      ...(isRunning && known.targets.length > 0
+        ? [condition("Attached", attaching, ["Attached", CONDITIONS.Attached])]
         : []),
     ],
     findings: listed(known.findings).map(({ path, message }) => ({ path, message: cut(message) })),
@@ -156,6 +165,13 @@ function scalingFault({ scales, warnings }: Known): Because | undefined {
   if (!scales) return undefined;
   const found = warnings.find(({ code }) => code === "not_scaled" || code === "needs_auto_scale");
   return found && ["NotScaled", runningWarningLine(found)];
+}
+
+function attachingFault({ targets }: Known): Because | undefined {
+  const faulty = targets.filter(({ fault }) => fault !== undefined);
+  if (faulty.length === 0) return undefined;
+  const each = faulty.map(({ controlPoint, fault }) => `${controlPoint}: ${fault}`);
+  return ["NotAttached", each.join("; ")];
 }
 
 function agentsFault({ rollout }: Known): Because | undefined {

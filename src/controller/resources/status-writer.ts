@@ -6,7 +6,12 @@ import { Fault, isServerAway } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "#kube/api/client.ts";
 import type { RecordEvent } from "#kube/api/events.ts";
-import { POLICY_RESOURCES, type PolicyResource, policyResource } from "#kube/policies/resource.ts";
+import {
+  POLICY_KIND,
+  POLICY_RESOURCES,
+  type PolicyResource,
+  policyResource,
+} from "#kube/policies/resource.ts";
 import { eventsBetween, hasStatus, type Known, statusOf } from "./resource-status.ts";
 
 export interface StatusWriterOptions {
@@ -24,11 +29,6 @@ export interface StatusWriterOptions {
 const REFRESH_MS = 30_000;
 /** Milliseconds after which statuses that could not be written are tried again. */
 const RETRY_MS = 5_000;
-
-const SUBJECT = {
-  apiVersion: `${POLICY_RESOURCES.group}/${POLICY_RESOURCES.version}`,
-  kind: "Policy",
-} as const;
 
 export class StatusWriter {
   readonly #options: StatusWriterOptions;
@@ -106,7 +106,7 @@ export class StatusWriter {
       const stored = await client.patch(POLICY_RESOURCES, place, patch, signal);
       written(policyResource(stored, client.namespace));
       for (const event of eventsBetween(resource.status, status))
-        record({ ...SUBJECT, namespace, name, uid }, event);
+        record({ ...POLICY_KIND, namespace, name, uid }, event);
       if (this.#failing.delete(namespace)) {
         log.info({ namespace }, "statuses of policy resources are written again");
       }

@@ -8,6 +8,7 @@ import type { Log } from "#base/log.ts";
 import { listed } from "#base/text/listed.ts";
 import { Slices } from "#host/life/slices.ts";
 import type { ScaledObject } from "#policy/compiled.ts";
+import type { Target } from "#policy/document/targets.ts";
 import type { PolicyWarning, Warning } from "#policy/document/warning.ts";
 import { runningWarningLine } from "#policy/format.ts";
 import { needChecker } from "#policy/needs.ts";
@@ -29,6 +30,8 @@ interface PolicyWarningsOptions {
   readonly checks: (() => Iterable<CheckCount>) | undefined;
   /** Warnings about a Kubernetes object that a policy scales. */
   readonly scaling: (object: ScaledObject) => readonly Omit<PolicyWarning, "path">[];
+  /** Warnings about a gateway or a route that a policy attaches to. */
+  readonly attaching: (target: Target) => readonly Omit<PolicyWarning, "path">[];
   /** The number of flows that each limiter has judged so far; empty where no agent runs in this process. */
   readonly limiters: () => readonly LimiterCount[];
 }
@@ -98,7 +101,7 @@ export class PolicyWarnings implements MetricSource {
   }
 
   async #examineOnce(): Promise<void> {
-    const { loops: current, clock, knowsMetric, agentGroups, scaling } = this.#options;
+    const { loops: current, clock, knowsMetric, agentGroups, scaling, attaching } = this.#options;
     const slices = new Slices(clock);
     await slices.end();
     const loops = [...current().values()];
@@ -110,7 +113,7 @@ export class PolicyWarnings implements MetricSource {
     await slices.end();
     const labels = this.#labels.seen;
     const isUnused = watch && ((group: string, point: string) => watch.isUnused(group, point));
-    const known = { knowsMetric, labels, agentGroups, isUnused, scaling };
+    const known = { knowsMetric, labels, agentGroups, isUnused, scaling, attaching };
     const warningsOf = needChecker(policies, known);
     const unmet = new Map<string, readonly Warning[]>();
     for (const { name, needs } of policies) {

@@ -8,6 +8,12 @@ export const POLICY_RESOURCES: Resource = {
   plural: "policies",
 };
 
+/** How references to a policy resource name its kind. */
+export const POLICY_KIND = {
+  apiVersion: `${POLICY_RESOURCES.group}/${POLICY_RESOURCES.version}`,
+  kind: "Policy",
+} as const;
+
 export interface PolicyResource {
   readonly namespace: string;
   readonly name: string;
@@ -69,22 +75,28 @@ export function policyResource(object: KubeObject, own: string): PolicyResource 
 /** The document of a resource under this name: the compiler reads it as it reads a file with the same content. */
 export function documentOf(object: KubeObject, name: string): string {
   const { group, version } = POLICY_RESOURCES;
+  // Targets are in the namespace of the resource.
+  const { namespace } = object.metadata;
   const dynamicConfig = fieldOf(object, "dynamicConfig") ?? undefined;
   return JSON.stringify({
     apiVersion: `${group}/${version}`,
     kind: "Policy",
-    metadata: { name },
+    metadata: { name, namespace },
     spec: fieldOf(object, "spec"),
     dynamicConfig,
   });
 }
 
-/** The meaning of each condition that is True. A policy without dynamic configuration or scalers lacks the last two. */
+/**
+ * The meaning of each condition that is True. A policy without dynamic configuration, scalers or targets lacks the last
+ * three.
+ */
 export const CONDITIONS = {
   Valid: "the document has no fault",
   Ready: "all of this version is in force",
   DynamicConfigApplied: "the dynamic configuration of the resource is in force",
   Scaling: "the controller can scale each object that the policy names",
+  Attached: "each gateway and route that the policy names has been told to ask agents",
 } as const satisfies Readonly<Record<string, string>>;
 
 export type ConditionType = keyof typeof CONDITIONS;

@@ -26,6 +26,10 @@ export const WARNINGS = {
   not_scaled: "The controller cannot scale the Kubernetes object that the policy names.",
   other_autoscaler:
     "A HorizontalPodAutoscaler or another component scales the object that the policy scales.",
+  needs_attachment:
+    "`targetRefs` attach a policy only where it is a Kubernetes resource and `gateway_api.enabled` of the controllers is true.",
+  not_attached:
+    "The gateway or route that `targetRefs` names does not ask agents as the policy wants it.",
   ignored_file: "A file looks like a policy by its name and is not read.",
   unknown_agent_group: "A selector's agent group, named or default, has no agents.",
   unused_control_point: "No check has named the control point for ten minutes.",

@@ -3,6 +3,7 @@
 
 import type { Report } from "./finding.ts";
 import { nameFault } from "./name.ts";
+import { attach, type Target } from "./targets.ts";
 import { describe, kindOf, member, type Path, type Position, quote, type Tree } from "./tree.ts";
 
 /** One policy as it was read, not validated yet. */
@@ -17,6 +18,8 @@ export interface PolicyDocument {
   readonly root: Tree;
   /** Dynamic configuration by key, from the object around the policy. */
   readonly dynamicConfig: Tree | undefined;
+  /** The gateways and routes that the object around the policy attaches it to. */
+  readonly targets?: readonly Target[];
 }
 
 type MapTree = Tree & { readonly kind: "map" };
@@ -103,7 +106,12 @@ function unwrapObject(
     report.refuse(dynamicConfig.at, where, "an object", describe(dynamicConfig));
   }
   if (!usable || spec === undefined) return undefined;
-  return { name, at: tree.at, tree: spec, path: [...path, "spec"], dynamicConfig };
+  const place = [...path, "spec"];
+  const namespace = member(metadata, "namespace");
+  // Without one, the person who applies the object chooses it.
+  const where = (namespace && textIn(namespace)) || "default";
+  const { spec: own, targets } = attach(spec, where, place, report);
+  return { name, at: tree.at, tree: own, path: place, dynamicConfig, targets };
 }
 
 function textIn(tree: Tree): string | undefined {

@@ -74,6 +74,8 @@ export interface Field<T> {
   readonly default?: unknown;
   /** The value that agents use for an absent key that stays absent in the document; for the reference only. */
   readonly means?: unknown;
+  /** An object with `targetRefs` may leave it out although it is required: its targets say it. */
+  readonly fromTargets?: true;
   /** The setting of the compiler that replaces the default, where it is given. */
   readonly setting?: Setting;
   /** At most one member of the same group may be present. */
@@ -249,6 +251,11 @@ export function deprecated<T>(instead: string, field: Field<T>): Field<T> {
 /** Marks the name of a label whose value a limiter or scheduler uses. */
 export function labelKey<T>(field: Field<T>): Field<T> {
   return { ...field, labelKey: true };
+}
+
+/** Lets the targets of the object around the policy say what is required. */
+export function fromTargets<T>(field: Field<T>): Field<T> {
+  return { ...field, fromTargets: true };
 }
 
 /** Lets a setting of the compiler replace the default of a field. */

@@ -7,6 +7,7 @@ import {
   deprecated,
   either,
   filledList,
+  fromTargets,
   list,
   type Message,
   map,
@@ -106,8 +107,8 @@ export const agentGroup = () =>
 /** The default agent group is the one that agents are in by default, unless the controller is configured otherwise. */
 export const selector = message("Selector", {
   control_point: about(
-    "Control point: `ingress`, `egress`, or the name of a feature.",
-    required(text({ name: true })),
+    "Control point: `ingress`, `egress`, or the name of a feature. A resource with `targetRefs` may leave it out.",
+    fromTargets(required(text({ name: true }))),
   ),
   agent_group: agentGroup(),
   service: about(

@@ -3,6 +3,7 @@
 // patterns, queries, rules between fields) are left to validation.
 
 import type { JsonObject, JsonValue } from "../compiled.ts";
+import { MAX_TARGETS, OBJECT_NAME, TARGET_GROUP, TARGET_KINDS } from "../document/targets.ts";
 import { API_VERSION } from "../document/wrappers.ts";
 import type { Field, Message, Range, Type } from "../language/field.ts";
 import { policy } from "../language/policy.ts";
@@ -26,7 +27,7 @@ export function policySchema(): JsonObject {
     },
     else: root,
     definitions: {
-      PolicyObject: policyObject(root),
+      PolicyObject: policyObject(definitions.message(policy)),
       PolicyList: {
         ...headed("PolicyList", { items: { type: "array", items: object } }),
         required: ["apiVersion", "kind", "items"],
@@ -49,7 +50,32 @@ function headed(kind: string, properties: JsonObject): JsonObject {
   };
 }
 
-function policyObject(spec: JsonObject): JsonObject {
+const NAME: JsonObject = { type: "string", pattern: OBJECT_NAME };
+
+/** The references of an object around a policy, as the Gateway API writes them. */
+export const TARGET_REFS: JsonObject = {
+  type: "array",
+  description:
+    "Gateways and HTTPRoutes of the same namespace whose requests the policy is about. Each is a control point, `gateway/NAMESPACE/NAME` or `httproute/NAMESPACE/NAME`, with `/SECTION` where `sectionName` is given; selectors that name no control point have those of all targets.",
+  maxItems: MAX_TARGETS,
+  items: {
+    type: "object",
+    required: ["group", "kind", "name"],
+    properties: {
+      group: { type: "string", enum: [TARGET_GROUP], description: "Group of the Gateway API." },
+      kind: { type: "string", enum: [...TARGET_KINDS], description: "What the name is one of." },
+      name: { ...NAME, description: "Name of the Gateway or HTTPRoute." },
+      sectionName: {
+        ...NAME,
+        description: "A listener of the Gateway, or a named rule of the HTTPRoute.",
+      },
+    },
+  },
+};
+
+function policyObject(policy: JsonObject): JsonObject {
+  const properties = { targetRefs: nullable(TARGET_REFS), ...(policy["properties"] as JsonObject) };
+  const spec = { ...policy, properties };
   const name = {
     type: "string",
     pattern: "^[^/]+$",
@@ -76,10 +102,10 @@ class Definitions {
   ref(message: Message): JsonObject {
     const { name } = message;
     const owner = this.#owners.get(name);
-    if (owner !== undefined && owner !== message) return this.#message(message);
+    if (owner !== undefined && owner !== message) return this.message(message);
     if (owner === undefined) {
       this.#owners.set(name, message);
-      this.#schemas.set(name, this.#message(message));
+      this.#schemas.set(name, this.message(message));
     }
     return { $ref: `#/definitions/${name}` };
   }
@@ -90,9 +116,11 @@ class Definitions {
     );
   }
 
-  #message(message: Message): JsonObject {
+  message(message: Message): JsonObject {
     const fields = Object.entries(message.fields);
-    const required = fields.flatMap(([name, field]) => (field.required ? [name] : []));
+    const required = fields.flatMap(([name, field]) =>
+      field.required && !field.fromTargets ? [name] : [],
+    );
     return {
       type: "object",
       additionalProperties: false,

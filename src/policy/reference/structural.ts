@@ -5,18 +5,31 @@
 import type { JsonObject } from "../compiled.ts";
 import type { Field, Message, Range, Type } from "../language/field.ts";
 import { policy } from "../language/policy.ts";
-import { DURATION, WHOLE, words } from "./schema.ts";
+import { DURATION, TARGET_REFS, WHOLE, words } from "./schema.ts";
 
 /** The schema of what `spec` of a Policy resource holds. */
 export function policyStructure(): JsonObject {
-  return messageOf(policy, []);
+  const { properties, ...rest } = messageOf(policy, []);
+  return { ...rest, properties: { targetRefs: targetRefs(), ...(properties as JsonObject) } };
+}
+
+/** Keeps unknown keys of a reference: one that is dropped, such as a namespace, would make it another reference. */
+function targetRefs(): JsonObject {
+  const { items, ...list } = TARGET_REFS;
+  return {
+    ...list,
+    nullable: true,
+    items: { ...(items as JsonObject), "x-kubernetes-preserve-unknown-fields": true },
+  };
 }
 
 function messageOf(message: Message, around: readonly Message[]): JsonObject {
   if (around.includes(message)) return ANY_OBJECT;
   const inside = [...around, message];
   const fields = Object.entries(message.fields);
-  const required = fields.flatMap(([name, field]) => (field.required ? [name] : []));
+  const required = fields.flatMap(([name, field]) =>
+    field.required && !field.fromTargets ? [name] : [],
+  );
   return {
     type: "object",
     ...(required.length === 0 ? {} : { required }),

@@ -2,6 +2,7 @@
 // whoever may write policies there need have no say elsewhere. docs/kubernetes.md lists these rules for people.
 
 import type { Refuse } from "../document/finding.ts";
+import { isControlPointOf } from "../document/targets.ts";
 import { type Path, quote } from "../document/tree.ts";
 import type { Message, Type } from "../language/field.ts";
 import { type Policy, policy as policyTable } from "../language/policy.ts";
@@ -53,8 +54,17 @@ export function checkSize(components: number, path: Path, refuse: Refuse): void 
   refuse([...path, "circuit", "components"], wanted, String(components));
 }
 
-/** Discovery names services `NAME.NAMESPACE.svc.DOMAIN`, and neither of the first two has a dot. */
-function checkService({ service }: Selector, namespace: string, path: Path, refuse: Refuse): void {
+/**
+ * Discovery names services `NAME.NAMESPACE.svc.DOMAIN`, and neither of the first two has a dot. The control point of a target
+ * is of the namespace, whatever the service.
+ */
+function checkService(
+  { control_point, service }: Selector,
+  namespace: string,
+  path: Path,
+  refuse: Refuse,
+): void {
+  if (isControlPointOf(control_point, namespace)) return;
   const [name = "", of, svc, ...domain] = service.split(".");
   if (name !== "" && of === namespace && svc === "svc" && domain.join("") !== "") return;
   const got = service === "any" ? "any, which is every service" : quote(service);

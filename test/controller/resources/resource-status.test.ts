@@ -25,6 +25,7 @@ const RUNNING: Known = {
   warnings: [],
   dynamicConfig: undefined,
   scales: false,
+  targets: [],
   running: "h",
   leftOut: undefined,
   quota: undefined,
@@ -84,6 +85,25 @@ test("an object that is not scaled counts where the policy scales, and not in a 
   assert.equal(conditionsOf({ warnings })["Ready"], "True Running");
   const [, ready] = statusOf({ ...RUNNING, warnings, scales: true }, 0).conditions;
   assert.match(ready?.message ?? "", /deployments\.apps is forbidden$/);
+});
+
+test("a target whose requests are not asked about keeps the policy from being ready", () => {
+  const targets = [
+    { controlPoint: "gateway/shop/edge", fault: undefined },
+    { controlPoint: "httproute/shop/checkout", fault: "there is no HTTPRoute shop/checkout" },
+  ];
+  assert.deepEqual(conditionsOf({ targets }), {
+    Valid: "True Compiled",
+    Ready: "False NotAttached",
+    Attached: "False NotAttached",
+  });
+  const [, ready] = statusOf({ ...RUNNING, targets }, 0).conditions;
+  assert.equal(ready?.message, "httproute/shop/checkout: there is no HTTPRoute shop/checkout");
+  assert.deepEqual(conditionsOf({ targets: targets.slice(0, 1) }), {
+    Valid: "True Compiled",
+    Ready: "True Running",
+    Attached: "True Attached",
+  });
 });
 
 test("all warnings are counted, and the first twenty listed", () => {

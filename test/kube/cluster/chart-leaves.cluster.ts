@@ -10,6 +10,7 @@ import { ENDPOINTS, MODES, merged, needed, treeOf } from "../../kit/kube/renderi
 
 /** Other values of leaves that are empty, by the last part of their path. */
 const SAMPLES: Readonly<Record<string, unknown>> = {
+  agents: "agents.other.svc.cluster.local:8081",
   affinity: { nodeAffinity: {} },
   apiServer: [{ ipBlock: { cidr: "10.0.0.1/32" } }],
   certificate: "webhook",
@@ -87,6 +88,9 @@ const NEEDED: Readonly<Record<string, Values>> = {
   ),
   "policies.crWatcher.webhook.caBundle": treeOf("tls.server.secretName", "tls"),
   "policies.crWatcher.webhook.certificate": treeOf("tls.server.secretName", "tls"),
+  "gatewayApi.enabled": treeOf("policies.crWatcher.enabled", true),
+  "gatewayApi.agents": treeOf("policies.crWatcher.enabled", true),
+  "gatewayApi.failOpen": treeOf("policies.crWatcher.enabled", true),
   // They name the objects with the injector's right on Secrets, so there has to be one.
   fullnameOverride: treeOf("tls.etcd.secretName", "tls"),
   "sidecars.injectorAccount": treeOf("tls.etcd.secretName", "tls"),

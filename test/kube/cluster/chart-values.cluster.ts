@@ -195,6 +195,10 @@ test("values that contradict each other are refused, with what was wanted and wh
       /policies\.crWatcher\.enabled: true contradicts controller\.config\.policies\.cr_watcher\.enabled/,
     ],
     [
+      () => controller(treeOf("gatewayApi.enabled", true)),
+      /gatewayApi\.enabled: wanted policies\.crWatcher\.enabled too/,
+    ],
+    [
       () => agent(treeOf("agent.config.service_discovery.kubernetes.source", "api_server")),
       /kubernetes\.source: wanted controller in KUBERNETES_SIDECAR mode, .*got api_server/,
     ],

@@ -12,6 +12,7 @@ import { parse } from "yaml";
 import { gatewayDefinitions } from "../../../deploy/tools/gateways.ts";
 import { type Answer, type KubeObject, objectsIn } from "../../kit/kube/client.ts";
 import { namespaceOf, sharedCluster } from "../../kit/kube/control-plane.ts";
+import { define, nameOf } from "../../kit/kube/definitions.ts";
 
 const { client } = await sharedCluster({ after });
 
@@ -22,34 +23,7 @@ const FILES = globSync("*/*.yaml", { cwd: RECIPES }).filter((file) => file !== V
 
 const recipe = (file: string) => objectsIn(readFileSync(join(RECIPES, file), "utf8"));
 
-/** Group and kind, of an object or of what a definition defines. */
-const nameOf = (group: string, kind: string) => `${group}/${kind}`;
 const kindOf = ({ apiVersion, kind }: KubeObject) => nameOf(apiVersion.split("/")[0] ?? "", kind);
-
-/** Installs the definitions of what the recipes consist of, which stay there; the others would only cost time. */
-async function define(): Promise<void> {
-  const wanted = new Set(FILES.flatMap((file) => recipe(file).map(kindOf)));
-  const text = readFileSync(gatewayDefinitions().resources, "utf8");
-  const found = objectsIn(text).filter(
-    ({ kind, spec }) =>
-      kind === "CustomResourceDefinition" && wanted.has(nameOf(spec.group, spec.names.kind)),
-  );
-  assert.deepEqual(
-    found.map(({ spec }) => nameOf(spec.group, spec.names.kind)).sort(),
-    [...wanted].sort(),
-  );
-  for (const definition of found) {
-    await client.apply([definition]);
-    const { apiVersion, kind, metadata } = definition;
-    const ref = { apiVersion, kind, name: metadata.name };
-    await client.wait(ref, "it is established", ({ status }) =>
-      (status?.conditions ?? []).some(
-        (each: { type: string; status: string }) =>
-          each.type === "Established" && each.status === "True",
-      ),
-    );
-  }
-}
 
 /** Applies an object as `kubectl apply --server-side --validate=strict` does. */
 async function apply(object: KubeObject, namespace: string): Promise<Answer> {
@@ -63,7 +37,8 @@ async function apply(object: KubeObject, namespace: string): Promise<Answer> {
   );
 }
 
-await define();
+// The kinds of what the recipes consist of.
+await define(client, new Set(FILES.flatMap((file) => recipe(file).map(kindOf))));
 
 for (const file of FILES) {
   test(`${file} is accepted, and with a field that does not exist it is not`, async (t) => {

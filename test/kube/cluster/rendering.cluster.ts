@@ -381,6 +381,53 @@ test("controllers get rights where they scale, in all namespaces or in those tha
     await assert.rejects(controller(own, { autoScale: { namespaces: [namespace] } }), /namespaces/);
 });
 
+test("controllers get rights where they attach, and gateways a grant where agents are in another namespace", async () => {
+  const none = { injector: { enabled: false } };
+  const own = {
+    policies: { crWatcher: { enabled: true } },
+    gatewayApi: { enabled: true, failOpen: true },
+  };
+  const objects = await controller(none, own);
+  const verbs = ["list", "watch", "create", "patch", "delete"];
+  assert.deepEqual(only(objects, "ClusterRole")["rules"], [
+    {
+      apiGroups: ["gateway.networking.k8s.io"],
+      resources: ["gatewayclasses"],
+      verbs: ["list", "watch"],
+    },
+  ]);
+  const role = objects.find(
+    ({ kind, metadata }) => kind === "Role" && metadata.name.endsWith("-gateways"),
+  );
+  assert.deepEqual(
+    role?.["rules"].map((rule: { resources: string[]; verbs: string[] }) => [
+      rule.resources,
+      rule.verbs,
+    ]),
+    [
+      [
+        ["gateways", "httproutes"],
+        ["list", "watch"],
+      ],
+      [["securitypolicies"], verbs],
+      [["envoyfilters"], verbs],
+    ],
+  );
+  const names = ["ENABLED", "AGENTS", "FAIL_OPEN"].map(
+    (key) => `SVC_CONTROLLER_GATEWAY_API_${key}`,
+  );
+  const entries = envOf(only(objects, "Deployment"));
+  const values = names.map((name) => entries.find((entry) => entry.name === name)?.value);
+  const { namespace } = only(objects, "Deployment").metadata;
+  assert.deepEqual(values, ["true", `sluice-agent.${namespace}.svc.cluster.local:8080`, "true"]);
+  assert.ok(!objects.some(({ kind }) => kind === "ReferenceGrant"));
+  const elsewhere = treeOf("gatewayApi.agents", "ask.agents.svc.cluster.local:8080");
+  const grant = only(await controller(none, own, elsewhere), "ReferenceGrant");
+  assert.equal(grant.metadata.namespace, "agents");
+  assert.equal(grant["spec"].from[0].namespace, namespace);
+  assert.equal(grant["spec"].to[0].name, "ask");
+});
+
 test("controllers get rights where policies are resources, and a webhook where they have TLS", async () => {
   const enabled = { policies: { crWatcher: { enabled: true } } };
   const rights = parse(

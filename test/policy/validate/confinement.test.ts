@@ -30,6 +30,16 @@ describe("a policy of a namespace", () => {
       assert.deepEqual(confined(circuit(limiter(`{control_point: a, service: ${service}}`))), []);
   });
 
+  it("selects the gateways and routes of its namespace, whatever the service, and no others", () => {
+    for (const kind of ["gateway", "httproute"]) {
+      const at = (namespace: string) =>
+        confined(circuit(limiter(`{control_point: ${kind}/${namespace}/web}`)));
+      assert.deepEqual(at("shop"), []);
+      for (const other of ["pay", "shop2", "SHOP"]) assert.equal(at(other).length, 1, other);
+    }
+    assert.equal(confined(circuit(limiter("{control_point: shop/web}"))).length, 1);
+  });
+
   it("selects no other service, and not every one", () => {
     const others = [
       "web.pay.svc.cluster.local",

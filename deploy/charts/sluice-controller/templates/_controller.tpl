@@ -19,6 +19,11 @@
 {{- if include "controller.scales" . -}}
 {{- $_ := set $found "SVC_CONTROLLER_AUTO_SCALE_KUBERNETES_ENABLED" "true" -}}
 {{- end -}}
+{{- if include "controller.attaches" . -}}
+{{- $_ := set $found "SVC_CONTROLLER_GATEWAY_API_ENABLED" "true" -}}
+{{- $_ := set $found "SVC_CONTROLLER_GATEWAY_API_AGENTS" (include "controller.gatewayAgents" .) -}}
+{{- $_ := set $found "SVC_CONTROLLER_GATEWAY_API_FAIL_OPEN" (toString .Values.gatewayApi.failOpen) -}}
+{{- end -}}
 {{- $tls := include "controller.tls" . | fromJson -}}
 {{- toJson (mergeOverwrite $found $tls.variables) -}}
 {{- end -}}
@@ -51,6 +56,18 @@
 {{- define "controller.watchesPolicies" -}}
 {{- $keys := ((.Values.controller.config.policies | default dict).cr_watcher) | default dict -}}
 {{- if or .Values.policies.crWatcher.enabled $keys.enabled }}true{{ end -}}
+{{- end -}}
+
+{{/* "true" where the controller that leads attaches policies to gateways: either value says so. */}}
+{{- define "controller.attaches" -}}
+{{- if or .Values.gatewayApi.enabled (.Values.controller.config.gateway_api | default dict).enabled }}true{{ end -}}
+{{- end -}}
+
+{{/* The Service that gateways ask. A release of controllers alone has that of the chart sluice-agent beside it. */}}
+{{- define "controller.gatewayAgents" -}}
+{{- $own := ternary "sluice-agent" (printf "%s-agent" .Release.Name) (contains "controller" .Release.Name) -}}
+{{- $default := printf "%s.%s.svc.cluster.local:8080" $own .Release.Namespace -}}
+{{- (.Values.controller.config.gateway_api | default dict).agents | default .Values.gatewayApi.agents | default $default -}}
 {{- end -}}
 
 {{/* "true" where controllers discover services for sidecars: by default where the injector makes sidecars. */}}

@@ -1,0 +1,297 @@
+// Attaches policies to gateways and routes: follows these and what control planes say, and writes the objects that let
+// gateways ask agents. What is to be written is a function of the objects that are known, so their order does not matter.
+
+import type { Chance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { Target } from "#policy/document/targets.ts";
+import type { PolicyWarning } from "#policy/document/warning.ts";
+import { needsAttachment } from "#policy/needs.ts";
+import type { KubeClient } from "../api/client.ts";
+import { fieldOf, type OwnerReference, pathOf } from "../api/objects.ts";
+import {
+  type Attachment,
+  attachmentOf,
+  CONTROL_PLANES,
+  type ControlPlane,
+  has,
+  objectName,
+  type Wanted,
+} from "./attachment.ts";
+import { GatewayClasses, GatewayObjects } from "./followed.ts";
+import type { AttachSettings } from "./settings.ts";
+
+export interface AttacherOptions {
+  readonly client: KubeClient;
+  readonly settings: AttachSettings;
+  /** What holds of some target is another thing than before. */
+  readonly changed: () => void;
+  /** Called with the reason when gateways and routes are not known, and with undefined when they are. */
+  readonly followed: (fault: Fault | undefined) => void;
+  /** Nothing is attached here any more. */
+  readonly closed: () => void;
+  readonly clock: Clock;
+  readonly chance: Chance;
+  readonly log: Pick<Log, "info" | "warn">;
+}
+
+/** A policy resource and what it attaches to. */
+export interface Attached {
+  readonly namespace: string;
+  readonly owner: OwnerReference;
+  /** Undefined where its document has faults: what was written for it stays. */
+  readonly targets: readonly Target[] | undefined;
+}
+
+const MANAGER = "sluice-controller";
+/** Milliseconds after which what could not be written is tried again. */
+const RETRY_MS = 5_000;
+const WRITTEN = "it has just been configured";
+const UNDER_WAY = "the controller has not looked at it yet";
+
+export class Attacher {
+  readonly #options: AttacherOptions;
+  readonly #classes: GatewayClasses;
+  /** By namespace. */
+  readonly #objects = new Map<string, GatewayObjects>();
+  readonly #closing = new Set<Promise<void>>();
+  readonly #stop = new AbortController();
+  #policies: readonly Attached[] = [];
+  /** Of what was set last, to see whether it changes. */
+  #text = "";
+  /** By control point; undefined for a target whose requests are asked about. */
+  #faults: ReadonlyMap<string, string | undefined> = new Map();
+  #due = false;
+  #working: Promise<void> | undefined;
+  #disarm: () => void = () => undefined;
+
+  constructor(options: AttacherOptions) {
+    this.#options = options;
+    this.#classes = new GatewayClasses({ ...options, changed: () => this.#wake() });
+  }
+
+  /** From now on these policies are attached and no others. */
+  set(policies: readonly Attached[]): void {
+    const text = JSON.stringify(policies);
+    if (text === this.#text || this.#stop.signal.aborted) return;
+    this.#text = text;
+    this.#policies = policies;
+    const namespaces = new Set(policies.map(({ namespace }) => namespace));
+    for (const [namespace, objects] of this.#objects) {
+      if (namespaces.has(namespace)) continue;
+      // Its policies are gone, and with them go the objects that they own.
+      this.#objects.delete(namespace);
+      this.#close(objects.close());
+    }
+    for (const namespace of namespaces) {
+      if (this.#objects.has(namespace)) continue;
+      const changed = () => this.#wake();
+      this.#objects.set(namespace, new GatewayObjects({ ...this.#options, namespace, changed }));
+    }
+    if (namespaces.size > 0) this.#classes.follow();
+    this.#wake();
+  }
+
+  /** Reason for which requests of a target are not asked about; undefined where they are. */
+  faultOf({ controlPoint }: Target): string | undefined {
+    return this.#faults.has(controlPoint) ? this.#faults.get(controlPoint) : UNDER_WAY;
+  }
+
+  /** Warnings about a target that a policy, of a resource or another source, names. */
+  warningsOf(target: Target): readonly Omit<PolicyWarning, "path">[] {
+    const { kind, namespace, name, controlPoint } = target;
+    const isWanted = this.#policies.some(({ targets = [] }) =>
+      targets.some((each) => each.controlPoint === controlPoint),
+    );
+    if (!isWanted) return needsAttachment(target);
+    const why = this.faultOf(target);
+    const text = `the ${kind} ${namespace}/${name} does not ask agents, or not about all requests`;
+    return why === undefined ? [] : [{ code: "not_attached", text, why }];
+  }
+
+  /** A reason for which nothing is known of gateways, apart from kinds that the cluster lacks; undefined when all is well. */
+  get #fault(): Fault | undefined {
+    const all = [this.#classes.fault, ...[...this.#objects.values()].map(({ fault }) => fault)];
+    return all.find((fault) => fault !== undefined && fault.code !== "NOT_FOUND");
+  }
+
+  /** Ends what is under way. What was written stays. */
+  async close(): Promise<void> {
+    this.#stop.abort();
+    this.#disarm();
+    for (const objects of this.#objects.values()) this.#close(objects.close());
+    await Promise.all([...this.#closing, this.#classes.close(), this.#working]);
+    this.#options.closed();
+  }
+
+  #close(closed: Promise<void>): void {
+    const closing = closed.finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
+  }
+
+  #wake(): void {
+    this.#due = true;
+    if (this.#stop.signal.aborted) return;
+    this.#working ??= this.#rounds().finally(() => {
+      this.#working = undefined;
+      // It may have been woken after its last round.
+      if (this.#due) this.#wake();
+    });
+  }
+
+  async #rounds(): Promise<void> {
+    const { signal } = this.#stop;
+    // Changes of one turn of the event loop share a round.
+    await undefined;
+    while (this.#due && !signal.aborted) {
+      this.#due = false;
+      const faults = await this.#round();
+      if (signal.aborted) return;
+      this.#options.followed(this.#fault);
+      const isSame = JSON.stringify([...faults]) === JSON.stringify([...this.#faults]);
+      this.#faults = faults;
+      if (!isSame) this.#options.changed();
+    }
+  }
+
+  /** Writes what is missing, removes what is no longer wanted, and gives back what holds of each target. */
+  async #round(): Promise<ReadonlyMap<string, string | undefined>> {
+    const faults = new Map<string, string | undefined>();
+    /** Paths of objects that stay. */
+    const kept = new Set<string>();
+    let failed = false;
+    for (const { target, owners } of this.#targets()) {
+      const found = this.#attachmentOf(target, owners);
+      if (typeof found === "string") {
+        // Whatever was written before stays until more is known.
+        for (const plane of Object.values(CONTROL_PLANES)) kept.add(placeOf(plane, target));
+        faults.set(target.controlPoint, found);
+        continue;
+      }
+      const whys = [...found.faults];
+      for (const wanted of found.wanted) {
+        kept.add(placeOf(wanted.plane, target));
+        const { why, retry } = await this.#apply(wanted);
+        if (why !== undefined) whys.push(why);
+        failed ||= retry;
+      }
+      faults.set(target.controlPoint, whys.length === 0 ? undefined : whys.join("; "));
+    }
+    if (!(await this.#removeAllBut(kept))) failed = true;
+    if (failed) this.#retry();
+    return faults;
+  }
+
+  /** Each target once, with all policies that attach to it. */
+  #targets(): Iterable<{ readonly target: Target; readonly owners: readonly OwnerReference[] }> {
+    const targets = new Map<string, { target: Target; owners: OwnerReference[] }>();
+    for (const { owner, targets: own = [] } of this.#policies) {
+      for (const target of own) {
+        const known = targets.get(target.controlPoint) ?? { target, owners: [] };
+        known.owners.push(owner);
+        targets.set(target.controlPoint, known);
+      }
+    }
+    return targets.values();
+  }
+
+  /** Text where nothing can be said about the target now; what was written for it stays. */
+  #attachmentOf(target: Target, owners: readonly OwnerReference[]): Attachment | string {
+    const controllers = this.#objects.get(target.namespace)?.controllersOf(target, this.#classes);
+    if (controllers === undefined) return UNDER_WAY;
+    if (typeof controllers === "string") return controllers;
+    return attachmentOf(target, controllers, owners, this.#options.settings);
+  }
+
+  async #apply({
+    plane,
+    object,
+  }: Wanted): Promise<{ readonly why: string | undefined; readonly retry: boolean }> {
+    const { client, log } = this.#options;
+    const { signal } = this.#stop;
+    const { namespace = "", name } = object.metadata;
+    const followed = this.#objects.get(namespace);
+    const before = followed?.written(plane, name);
+    if (before !== undefined && isWritten(before, object)) {
+      const why = plane.fault(before, before.metadata.generation ?? 0);
+      return { why, retry: false };
+    }
+    // Before the first list it is unknown whether it is there.
+    const away = followed?.awayFrom(plane);
+    if (away !== undefined)
+      return {
+        why: `the controller cannot follow ${plane.resource.plural}: ${away}`,
+        retry: false,
+      };
+    try {
+      const patch = { apply: object, manager: MANAGER };
+      await client.patch(plane.resource, { namespace, name }, patch, signal);
+      log.info({ namespace, name }, `wrote the ${plane.kind} of an attached policy`);
+      // The watch brings it, with what the control plane says of it.
+      return { why: WRITTEN, retry: false };
+    } catch (thrown) {
+      const { message } = Fault.from(thrown);
+      return { why: `the ${plane.kind} ${name} was not written: ${message}`, retry: true };
+    }
+  }
+
+  /** Removes objects of this controller that no policy wants. Returns whether all of them are gone. */
+  async #removeAllBut(kept: ReadonlySet<string>): Promise<boolean> {
+    const { client, log } = this.#options;
+    const { signal } = this.#stop;
+    const faulty = new Set(
+      this.#policies.flatMap(({ owner, targets }) => (targets === undefined ? [owner.uid] : [])),
+    );
+    let done = true;
+    for (const [namespace, objects] of this.#objects) {
+      for (const plane of Object.values(CONTROL_PLANES)) {
+        for (const { metadata } of objects.allWritten(plane)) {
+          const { name, ownerReferences = [] } = metadata;
+          if (kept.has(pathOf(plane.resource, { namespace, name }))) continue;
+          if (ownerReferences.some(({ uid }) => faulty.has(uid))) continue;
+          try {
+            await client.delete(plane.resource, { namespace, name }, signal);
+            log.info(
+              { namespace, name },
+              `removed the ${plane.kind} that no policy wants any more`,
+            );
+          } catch (thrown) {
+            if (signal.aborted) return true;
+            const { message } = Fault.from(thrown);
+            log.warn(
+              { namespace, name },
+              `a ${plane.kind} was not removed, will be retried: ${message}`,
+            );
+            done = false;
+          }
+        }
+      }
+    }
+    return done;
+  }
+
+  #retry(): void {
+    this.#disarm();
+    if (this.#stop.signal.aborted) return;
+    this.#disarm = this.#options.clock.alarm(RETRY_MS, () => this.#wake());
+  }
+}
+
+function placeOf({ resource }: ControlPlane, target: Target): string {
+  return pathOf(resource, { namespace: target.namespace, name: objectName(target) });
+}
+
+function isWritten(found: object, { metadata, ...wanted }: Wanted["object"]): boolean {
+  const of = fieldOf(found, "metadata");
+  const owners = fieldOf(of, "ownerReferences");
+  const sorted = Array.isArray(owners)
+    ? owners.toSorted((left, right) => (left.uid < right.uid ? -1 : 1))
+    : [];
+  const { labels, ownerReferences } = metadata;
+  return (
+    has(sorted, ownerReferences) &&
+    has(fieldOf(of, "labels"), labels) &&
+    has(fieldOf(found, "spec"), wanted.spec)
+  );
+}

@@ -1,0 +1,61 @@
+// What Envoy Gateway needs: a SecurityPolicy, whose context extensions tell agents the control point. Its status says whether
+// Envoy Gateway accepts it, for each Gateway that it concerns.
+
+import { TARGET_GROUP, type Target } from "#policy/document/targets.ts";
+import { fieldOf, textOf } from "../api/objects.ts";
+import type { AttachSettings } from "./settings.ts";
+
+export function securityPolicy(
+  { kind, name, section, controlPoint }: Target,
+  { agents, failOpen }: AttachSettings,
+): object {
+  const [host = "", port] = agents.split(":");
+  const [service, namespace] = host.split(".");
+  return {
+    targetRefs: [
+      {
+        group: TARGET_GROUP,
+        kind,
+        name,
+        ...(section === undefined ? {} : { sectionName: section }),
+      },
+    ],
+    // Without it, this would take the place of what another SecurityPolicy asks of the whole Gateway, such as a login.
+    ...(kind === "HTTPRoute" ? { mergeType: "StrategicMerge" } : {}),
+    extAuth: {
+      grpc: { backendRefs: [{ name: service, namespace, port: Number(port) }] },
+      timeout: "250ms",
+      failOpen,
+      // Clients would take the default, 403, for a rejection.
+      statusOnError: 503,
+      contextExtensions: [
+        { name: "control-point", type: "Value", value: controlPoint },
+        // Clients of a gateway choose their baggage: its members do not become labels.
+        { name: "client-baggage", type: "Value", value: "ignore" },
+      ],
+    },
+  };
+}
+
+/** Reason for which Envoy Gateway does not do all that a SecurityPolicy says; undefined where it does. */
+export function unaccepted(policy: unknown, generation: number): string | undefined {
+  const ancestors = listIn(fieldOf(policy, "status"), "ancestors").map((ancestor) =>
+    listIn(ancestor, "conditions"),
+  );
+  const conditions = ancestors.flat();
+  const of = (type: string, status: string) =>
+    conditions.find((each) => textOf(each, "type") === type && textOf(each, "status") === status);
+  const refused = of("Accepted", "False") ?? of("Overridden", "True");
+  if (refused !== undefined)
+    return `Envoy Gateway says ${textOf(refused, "reason")}: ${textOf(refused, "message")}`;
+  const isSeen = (each: unknown) =>
+    textOf(each, "type") === "Accepted" &&
+    Number(fieldOf(each, "observedGeneration") ?? 0) >= generation;
+  if (ancestors.length > 0 && ancestors.every((each) => each.some(isSeen))) return undefined;
+  return "Envoy Gateway has not said yet whether it accepts its SecurityPolicy";
+}
+
+function listIn(value: unknown, name: string): readonly unknown[] {
+  const field = fieldOf(value, name);
+  return Array.isArray(field) ? field : [];
+}

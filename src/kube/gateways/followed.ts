@@ -1,0 +1,177 @@
+// The objects that attaching depends on: gateways and routes of a namespace, what was written there for them, and the classes
+// of gateways, which belong to the whole cluster.
+
+import type { Chance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import type { Fault } from "#base/fault.ts";
+import { TARGET_GROUP, type Target } from "#policy/document/targets.ts";
+import type { KubeClient } from "../api/client.ts";
+import { fieldOf, type KubeObject, type Resource, textOf } from "../api/objects.ts";
+import { Reflector } from "../api/reflector.ts";
+import { CONTROL_PLANES, type ControlPlane, OWN_LABEL, OWN_VALUE } from "./attachment.ts";
+
+interface FollowedOptions {
+  readonly client: KubeClient;
+  /** Something is another than before. */
+  readonly changed: () => void;
+  readonly clock: Clock;
+  readonly chance: Chance;
+}
+
+/** A reflector of whatever objects. */
+type Followed = Pick<Reflector<unknown>, "follow" | "following" | "close">;
+
+const gatewayApi = (plural: string): Resource => ({ group: TARGET_GROUP, version: "v1", plural });
+
+export class GatewayClasses {
+  readonly #reflector: Reflector<string>;
+  #begun = false;
+
+  constructor({ client, changed, clock, chance }: FollowedOptions) {
+    this.#reflector = new Reflector({
+      client,
+      resource: gatewayApi("gatewayclasses"),
+      keep: (object) => textOf(fieldOf(object, "spec"), "controllerName"),
+      changed,
+      followed: changed,
+      clock,
+      chance,
+    });
+  }
+
+  follow(): void {
+    if (!this.#begun) this.#reflector.follow();
+    this.#begun = true;
+  }
+
+  /** The controller of a class; undefined where there is no such class. */
+  controllerOf(name: string): string | undefined {
+    return this.#reflector.get(name);
+  }
+
+  /** Reason for which the classes are not known; undefined where they are. */
+  get away(): string | undefined {
+    return awayOf(this.#reflector);
+  }
+
+  get fault(): Fault | undefined {
+    return faultOf(this.#reflector);
+  }
+
+  close(): Promise<void> {
+    return this.#reflector.close();
+  }
+}
+
+/** What is kept of a Gateway or HTTPRoute: the class of the one, the controllers of the gateways of the other. */
+type Parent = string | readonly string[];
+
+export class GatewayObjects {
+  readonly #targets: Readonly<Record<Target["kind"], Reflector<Parent>>>;
+  readonly #written: ReadonlyMap<ControlPlane, Reflector<KubeObject>>;
+  readonly #namespace: string;
+
+  constructor({
+    client,
+    namespace,
+    changed,
+    clock,
+    chance,
+  }: FollowedOptions & { readonly namespace: string }) {
+    this.#namespace = namespace;
+    const own = { client, changed, followed: changed, clock, chance };
+    const selection = { namespace };
+    this.#targets = {
+      Gateway: new Reflector<Parent>({
+        ...own,
+        selection,
+        resource: gatewayApi("gateways"),
+        keep: (object) => textOf(fieldOf(object, "spec"), "gatewayClassName"),
+      }),
+      HTTPRoute: new Reflector<Parent>({
+        ...own,
+        selection,
+        resource: gatewayApi("httproutes"),
+        keep: controllersIn,
+      }),
+    };
+    const labelled = { ...selection, labelSelector: `${OWN_LABEL}=${OWN_VALUE}` };
+    this.#written = new Map(
+      Object.values(CONTROL_PLANES).map((plane) => [
+        plane,
+        new Reflector({
+          ...own,
+          selection: labelled,
+          resource: plane.resource,
+          keep: (object) => object,
+        }),
+      ]),
+    );
+    for (const reflector of this.#all()) reflector.follow();
+  }
+
+  /** The controllers of the gateways of a target; text where they are not known, or there is no such target. */
+  controllersOf(
+    { kind, namespace, name }: Target,
+    classes: GatewayClasses,
+  ): readonly string[] | string {
+    const away = awayOf(this.#targets[kind]);
+    if (away !== undefined) return `the controller cannot follow objects of kind ${kind}: ${away}`;
+    const parent = this.#targets[kind].get(`${namespace}/${name}`);
+    if (parent === undefined) return `there is no ${kind} ${namespace}/${name}`;
+    if (typeof parent !== "string") {
+      return parent.length > 0 ? parent : "no controller of a gateway has accepted the route yet";
+    }
+    if (classes.away !== undefined)
+      return `the controller cannot follow objects of kind GatewayClass: ${classes.away}`;
+    const controller = classes.controllerOf(parent);
+    return controller === undefined ? `there is no GatewayClass ${parent}` : [controller];
+  }
+
+  /** An object that was written for a target. */
+  written(plane: ControlPlane, name: string): KubeObject | undefined {
+    return this.#written.get(plane)?.get(`${this.#namespace}/${name}`);
+  }
+
+  *allWritten(plane: ControlPlane): Generator<KubeObject> {
+    for (const [, object] of this.#written.get(plane)?.entries() ?? []) yield object;
+  }
+
+  /** Reason for which the objects of a control plane are not known; undefined where they are. */
+  awayFrom(plane: ControlPlane): string | undefined {
+    const reflector = this.#written.get(plane);
+    return reflector && awayOf(reflector);
+  }
+
+  get fault(): Fault | undefined {
+    return this.#all()
+      .map(faultOf)
+      .find((fault) => fault !== undefined && fault.code !== "NOT_FOUND");
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#all().map((reflector) => reflector.close()));
+  }
+
+  #all(): readonly Followed[] {
+    return [...Object.values(this.#targets), ...this.#written.values()];
+  }
+}
+
+/** A route's status has an entry for each of its gateways, which may be in other namespaces. */
+function controllersIn(route: KubeObject): readonly string[] {
+  const parents = fieldOf(fieldOf(route, "status"), "parents");
+  const controllers = Array.isArray(parents)
+    ? parents.map((parent) => textOf(parent, "controllerName"))
+    : [];
+  return [...new Set(controllers.filter((controller) => controller !== ""))].sort();
+}
+
+function faultOf({ following }: Followed): Fault | undefined {
+  return following.state === "away" ? following.fault : undefined;
+}
+
+function awayOf({ following }: Followed): string | undefined {
+  if (following.state === "following") return undefined;
+  return following.state === "away" ? following.fault.message : "they are being listed";
+}

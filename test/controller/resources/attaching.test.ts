@@ -1,0 +1,197 @@
+// A controller that attaches policy resources to gateways and routes, beside an API server that the test plays.
+
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import type { KubeObject } from "#kube/api/objects.ts";
+import { fakePolicies } from "../../kit/kube/fake-policies.ts";
+import { standalone } from "../../kit/sluice/standalone.ts";
+import { until } from "../../kit/until.ts";
+
+const GATEWAY_API = "/apis/gateway.networking.k8s.io/v1";
+const ROUTES = `${GATEWAY_API}/namespaces/shop/httproutes`;
+const POLICIES = "/apis/gateway.envoyproxy.io/v1alpha1/namespaces/shop/securitypolicies";
+const FILTERS = "/apis/networking.istio.io/v1alpha3/namespaces/shop/envoyfilters";
+const ENVOY_GATEWAY = "gateway.envoyproxy.io/gatewayclass-controller";
+const WRITTEN = "sluice-httproute-checkout";
+
+type Stored = KubeObject & { readonly spec?: object; readonly status?: object };
+
+/** Policies, gateways and what control planes are told, of the namespace `shop`. */
+async function cluster(t: TestContext) {
+  const policies = await fakePolicies(t);
+  const { api } = policies;
+  /** By their paths. */
+  const objects = new Map<string, Stored>();
+  const collections = [
+    `${GATEWAY_API}/gatewayclasses`,
+    `${GATEWAY_API}/namespaces/shop/gateways`,
+    ROUTES,
+    POLICIES,
+    FILTERS,
+  ];
+  let version = 1;
+  let refusal: string | undefined;
+  const tell = (type: string, path: string, object: Stored) => {
+    for (const watch of api.watches)
+      if (watch.path === path.slice(0, path.lastIndexOf("/")) && watch.isOpen())
+        watch.send(type, object);
+  };
+  const put = (path: string, object: object): Stored => {
+    version += 1;
+    const name = path.slice(path.lastIndexOf("/") + 1);
+    const before = objects.get(path);
+    const { metadata = {}, ...rest } = object as Partial<Stored>;
+    const stored = {
+      ...before,
+      ...rest,
+      metadata: {
+        ...metadata,
+        name,
+        namespace: "shop",
+        generation: 1,
+        resourceVersion: `${version}`,
+      },
+    };
+    objects.set(path, stored);
+    tell(before === undefined ? "ADDED" : "MODIFIED", path, stored);
+    return stored;
+  };
+  const others = api.before;
+  api.before = (asked) => {
+    const { method, path, query, body, reply } = asked;
+    const collection = collections.find((each) => path === each || path.startsWith(`${each}/`));
+    if (collection === undefined) return others(asked);
+    if (query.get("watch") === "true") return false;
+    if (method === "GET") {
+      const items = [...objects].flatMap(([at, object]) =>
+        at.startsWith(`${collection}/`) ? [object] : [],
+      );
+      reply(200, { items, metadata: { resourceVersion: `${version}` } });
+    } else if (method === "DELETE") {
+      const found = objects.get(path);
+      objects.delete(path);
+      if (found !== undefined) tell("DELETED", path, found);
+      reply(200, {});
+    } else if (refusal !== undefined) reply(409, { reason: "Conflict", message: refusal });
+    else reply(200, put(path, JSON.parse(body)));
+    return true;
+  };
+  return {
+    policies,
+    put,
+    written: () => objects.get(`${POLICIES}/${WRITTEN}`),
+    /** From now on, writes are refused with this message. */
+    refuse: (message: string | undefined) => {
+      refusal = message;
+    },
+  };
+}
+
+function limited(refs: readonly object[], selectors: readonly object[] = [{}]): object {
+  const one = { constant_signal: { value: 1 } };
+  const rate_limiter = {
+    selectors,
+    in_ports: { bucket_capacity: one, fill_amount: one },
+    parameters: { interval: "1s" },
+  };
+  return { targetRefs: refs, circuit: { components: [{ flow_control: { rate_limiter } }] } };
+}
+
+const ROUTE = { group: "gateway.networking.k8s.io", kind: "HTTPRoute", name: "checkout" };
+const WATCHES = { SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED: "true" };
+const ATTACHES = {
+  ...WATCHES,
+  SVC_CONTROLLER_GATEWAY_API_ENABLED: "true",
+  SVC_CONTROLLER_GATEWAY_API_AGENTS: "sluice-agent.sluice.svc.cluster.local:8080",
+};
+
+type Shop = Awaited<ReturnType<typeof cluster>>;
+
+const start = (t: TestContext, { policies }: Shop, controller: Readonly<Record<string, string>>) =>
+  standalone(t, { policies: {}, controller, variables: policies.variables });
+
+async function says({ policies }: Shop, name: string, wanted: RegExp): Promise<void> {
+  let last = "";
+  await until(`${name} says ${wanted}`, () => {
+    const { conditions = [] } = policies.status(name) ?? {};
+    last = conditions
+      .filter(({ type }) => type === "Attached" || type === "Ready")
+      .map(({ type, status, reason, message }) => `${type} ${status} ${reason} ${message}`)
+      .join("\n");
+    return wanted.test(last);
+  }).catch((thrown: unknown) => {
+    throw new Error(`it says ${last}`, { cause: thrown });
+  });
+}
+
+test("a policy is attached to a route, says what its control plane says, and is detached again", async (t) => {
+  const shop = await cluster(t);
+  shop.policies.put("p", limited([ROUTE]));
+  await start(t, shop, ATTACHES);
+  await says(shop, "p", /Ready False NotAttached .*\n.*there is no HTTPRoute shop\/checkout/);
+  shop.put(`${ROUTES}/checkout`, { status: {} });
+  await says(shop, "p", /no controller of a gateway has accepted the route yet/);
+  shop.put(`${ROUTES}/checkout`, { status: { parents: [{ controllerName: ENVOY_GATEWAY }] } });
+  await says(shop, "p", /Envoy Gateway has not said yet/);
+  const { metadata, spec } = shop.written() ?? {};
+  assert.deepEqual(
+    metadata?.ownerReferences?.map(({ kind, name }) => `${kind} ${name}`),
+    ["Policy p"],
+  );
+  assert.match(JSON.stringify(spec), /"value":"httproute\/shop\/checkout"/);
+
+  const say = (status: string, reason: string) =>
+    shop.put(`${POLICIES}/${WRITTEN}`, {
+      ...shop.written(),
+      status: {
+        ancestors: [
+          {
+            conditions: [
+              { type: "Accepted", status, reason, message: "so", observedGeneration: 1 },
+            ],
+          },
+        ],
+      },
+    });
+  say("False", "Conflicted");
+  await says(shop, "p", /Attached False NotAttached .*Envoy Gateway says Conflicted: so/);
+  say("True", "Accepted");
+  await says(shop, "p", /Ready True Running(?:.|\n)*Attached True Attached/);
+
+  // Another policy of the same route owns it as well, and has it to itself when the first one lets go.
+  shop.policies.put("q", limited([ROUTE]));
+  await says(shop, "q", /Attached True/);
+  await until("both own it", () => shop.written()?.metadata.ownerReferences?.length === 2);
+  shop.policies.put("p", limited([], [{ control_point: "ingress" }]));
+  await until("one owns it", () => shop.written()?.metadata.ownerReferences?.length === 1);
+
+  // A fault leaves everything as it is.
+  shop.policies.put("q", { targetRefs: [ROUTE], circuit: { components: [{ nothing: {} }] } });
+  await until("it has faults", () => shop.policies.status("q")?.status === "rejected");
+  assert.ok(shop.written());
+  shop.policies.put("q", limited([], [{ control_point: "ingress" }]));
+  await until("it is removed", () => shop.written() === undefined);
+});
+
+test("an object that is not written is tried again, and the reason is said", async (t) => {
+  const shop = await cluster(t);
+  shop.put(`${ROUTES}/checkout`, { status: { parents: [{ controllerName: ENVOY_GATEWAY }] } });
+  shop.refuse("conflict with kubectl");
+  shop.policies.put("p", limited([ROUTE]));
+  await start(t, shop, ATTACHES);
+  await says(
+    shop,
+    "p",
+    /SecurityPolicy sluice-httproute-checkout was not written: .*conflict with/,
+  );
+  shop.refuse(undefined);
+  await says(shop, "p", /Envoy Gateway has not said yet/);
+});
+
+test("without gateway_api.enabled the status names the key and the value of the chart", async (t) => {
+  const shop = await cluster(t);
+  shop.policies.put("p", limited([ROUTE]));
+  await start(t, shop, WATCHES);
+  await says(shop, "p", /Ready False NotAttached .*gateway_api\.enabled .*gatewayApi\.enabled/);
+  assert.equal(shop.written(), undefined);
+});

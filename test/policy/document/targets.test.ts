@@ -1,0 +1,115 @@
+// Policies that an object attaches to gateways and routes: what becomes of their selectors, and references that are refused.
+
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { test } from "node:test";
+import { compileSet } from "#policy/set.ts";
+
+const GROUP = "gateway.networking.k8s.io";
+const ROUTE = { group: GROUP, kind: "HTTPRoute", name: "checkout" };
+const GATEWAY = { group: GROUP, kind: "Gateway", name: "edge", sectionName: "https" };
+
+function compiled(
+  targetRefs: unknown,
+  selectors: readonly object[] = [{}],
+  metadata: object = { name: "p", namespace: "shop" },
+) {
+  const one = { constant_signal: { value: 1 } };
+  const rate_limiter = {
+    selectors,
+    in_ports: { bucket_capacity: one, fill_amount: one },
+    parameters: { interval: "1s" },
+  };
+  const spec = { targetRefs, circuit: { components: [{ flow_control: { rate_limiter } }] } };
+  const head = { apiVersion: "fluxninja.com/v1alpha1", kind: "Policy" };
+  const text = JSON.stringify({ ...head, metadata, spec });
+  const digest = (of: string) => createHash("sha256").update(of).digest("hex");
+  const { policies, findings, warnings } = compileSet(
+    [{ source: "p.json", defaultName: "p", text }],
+    { digest, queries: "own" },
+  );
+  const [policy] = policies;
+  return {
+    findings: findings.map(({ of }) => `${of.path}: wanted ${of.wanted}, got ${of.got}`),
+    warnings: warnings.map(({ of }) => `${of.path}: ${of.text}`),
+    points: policy?.of.configs.flatMap(({ message }) =>
+      (message["selectors"] as readonly Record<string, string>[]).map((each) => [
+        each["control_point"],
+        each["service"],
+      ]),
+    ),
+    needs: policy?.of.needs.flatMap(({ target, path }) => (target ? [{ ...target, path }] : [])),
+  };
+}
+
+test("a selector without a control point has that of each target, and keeps the rest", () => {
+  const { points, findings, warnings, needs } = compiled(
+    [ROUTE, GATEWAY],
+    [{ service: "a" }, { control_point: "ingress", service: "b" }],
+  );
+  assert.deepEqual([findings, warnings], [[], []]);
+  assert.deepEqual(points, [
+    ["httproute/shop/checkout", "a"],
+    ["gateway/shop/edge/https", "a"],
+    ["ingress", "b"],
+  ]);
+  assert.deepEqual(needs, [
+    {
+      kind: "HTTPRoute",
+      namespace: "shop",
+      name: "checkout",
+      section: undefined,
+      controlPoint: "httproute/shop/checkout",
+      path: "spec.targetRefs[0]",
+    },
+    {
+      kind: "Gateway",
+      namespace: "shop",
+      name: "edge",
+      section: "https",
+      controlPoint: "gateway/shop/edge/https",
+      path: "spec.targetRefs[1]",
+    },
+  ]);
+});
+
+test("without targets a selector needs a control point, and null is no target", () => {
+  for (const none of [undefined, null, []]) {
+    const { findings } = compiled(none);
+    assert.match(findings.join("\n"), /selectors\[0\].*control_point/);
+  }
+});
+
+test("an object without a namespace is in the default one, as it is for kubectl", () => {
+  const { points } = compiled([ROUTE], [{}], { name: "p" });
+  assert.deepEqual(points, [["httproute/default/checkout", "any"]]);
+});
+
+test("references that could attach to nothing are refused with their place", () => {
+  const cases: readonly (readonly [unknown, RegExp])[] = [
+    ["checkout", /targetRefs: wanted a list of references, got "checkout"/],
+    [["checkout"], /targetRefs\[0\]: wanted a reference with group, kind and name/],
+    [[{ ...ROUTE, kind: "Service" }], /\[0\]\.kind: wanted Gateway or HTTPRoute, got "Service"/],
+    [[{ ...ROUTE, group: "" }], /\[0\]\.group: wanted gateway\.networking\.k8s\.io, got ""/],
+    [[{ ...ROUTE, name: "Checkout" }], /\[0\]\.name: wanted the name of an object/],
+    [[{ ...ROUTE, name: undefined }], /\[0\]\.name: .* got nothing/],
+    [[{ ...ROUTE, sectionName: "a/b" }], /\[0\]\.sectionName: wanted the name of a listener/],
+    [[{ ...ROUTE, namespace: "b" }], /\[0\]\.namespace: wanted no namespace: .* own namespace/],
+    [[{ ...ROUTE, port: 1 }], /\[0\]\.port: wanted one of group, kind, name, sectionName/],
+    [[ROUTE, ROUTE], /\[1\]: wanted each target once, got httproute\/shop\/checkout again/],
+    [Array(17).fill(ROUTE), /targetRefs: wanted at most 16 references, got 17/],
+  ];
+  for (const [refs, wanted] of cases) {
+    const { findings } = compiled(refs);
+    assert.equal(findings.length, 1, findings.join("\n"));
+    assert.match(findings[0] ?? "", wanted);
+  }
+});
+
+test("a target that no selector chooses is a warning", () => {
+  const { findings, warnings } = compiled([ROUTE], [{ control_point: "ingress" }]);
+  assert.deepEqual(findings, []);
+  assert.match(warnings.join("\n"), /^spec\.targetRefs\[0\]: every selector names another control/);
+  const named = compiled([ROUTE], [{ control_point: "httproute/shop/checkout" }]);
+  assert.deepEqual([named.findings, named.warnings], [[], []]);
+});
