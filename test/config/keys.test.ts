@@ -26,7 +26,7 @@ function at(tree: unknown, path: string): unknown {
 
 /** Keys that the rule of their object limits further, most of them by other keys; these are loaded alone. */
 const BOUND_TO_OTHERS =
-  /(tls\.(cert_file|key_file|enabled|allowed_cn)|server\.tls\.client_ca_file|grpc_gateway\.tls\.ca_file|(dist_cache|redis)\.tls\.ca_file|administration\.(token(_path)?|addr)|send_batch_(max_)?size|crashreport\.dsn|lease\.duration|gateway_api\.enabled)$/;
+  /(tls\.(cert_file|key_file|enabled|allowed_cn)|server\.tls\.client_ca_file|grpc_gateway\.tls\.ca_file|(dist_cache|redis)\.tls\.ca_file|administration\.(token(_path)?|addr)|send_batch_(max_)?size|crashreport\.dsn|lease\.duration|gateway_api\.enabled|policies\.namespaces)$/;
 
 interface Given {
   readonly leaf: ConfigLeaf;
@@ -355,6 +355,8 @@ test("controller: defaults are the documented ones", () => {
       checkpoints: { interval: 10_000, max_age: 600_000 },
       cr_watcher: { enabled: false },
       default_agent_group: "default",
+      namespaces: [],
+      namespace_quota: 20,
       promql_jobs_scheduler: GROUP,
       removal_guard: 0.5,
     },

@@ -235,6 +235,13 @@ const OBSERVED: readonly Observation[] = [
     "controller/resources/controller",
     "a resource runs and says",
   ),
+  row(
+    "policies",
+    "namespaces",
+    "controller/resources/namespaces",
+    "policies of one name in several",
+  ),
+  row("policies", "namespace_quota", "controller/resources/namespaces", "the youngest policies"),
   row("policies", "default_agent_group", "controller/warnings", "the default agent group is a"),
   row("policies", "removal_guard", "controller/policies/kept-source", "up to half of the policies"),
   row("policies.promql_jobs_scheduler", "*", "prometheus/query-runner", "worker_limit: so many"),
