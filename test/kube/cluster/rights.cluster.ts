@@ -44,6 +44,7 @@ test("each process has the rights that it uses, and no other", async (t) => {
     controller: { config: etcd, secrets },
     policies: { crWatcher: { enabled: true }, namespaces: [team], namespaceQuota: 1 },
     autoScale: { enabled: true },
+    gatewayApi: { enabled: true },
   });
   const accountOf = async (name: string) => client.as(await client.tokenOf(namespace, name));
 
@@ -101,6 +102,18 @@ test("each process has the rights that it uses, and no other", async (t) => {
     ["list", "configmaps"],
   ] as const)
     assert.ok(!(await may(controller, verb, resource, { namespace })), `${verb} ${resource}`);
+  // It attaches policies to gateways.
+  const envoyGateway = { group: "gateway.envoyproxy.io" };
+  const securityPolicies = "securitypolicies";
+  assert.ok(await may(controller, "patch", securityPolicies, { ...envoyGateway, namespace }));
+  assert.ok(
+    !(await may(controller, "list", securityPolicies, envoyGateway)),
+    "only its own namespace",
+  );
+  const gatewayApi = { group: "gateway.networking.k8s.io" };
+  assert.ok(await may(controller, "watch", "gatewayclasses", gatewayApi));
+  assert.ok(await may(controller, "watch", "gateways", { ...gatewayApi, namespace }));
+  assert.ok(!(await may(controller, "update", "gateways", { ...gatewayApi, namespace })));
   // It discovers services for sidecars.
   const slices = { group: "discovery.k8s.io" };
   assert.ok(await may(controller, "watch", "services"));
