@@ -26,9 +26,9 @@ import { until } from "../kit/until.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const FILES = {
-  agent: "deploy/charts/sluice-agent/files/alerts.yaml",
-  controller: "deploy/charts/sluice-controller/files/alerts.yaml",
-  injector: "deploy/charts/sluice-controller/files/injector-alerts.yaml",
+  agent: "deploy/prometheus/agent.yaml",
+  controller: "deploy/prometheus/controller.yaml",
+  injector: "deploy/prometheus/injector.yaml",
 } as const;
 type Program = keyof typeof FILES;
 
