@@ -6,6 +6,8 @@ import { parse } from "yaml";
 import { configSchema, type JsonSchema } from "#config/reference/schema.ts";
 import { address, proxyAddress } from "#config/table/format.ts";
 import type { Row, Table } from "#config/table/row.ts";
+import { textAt } from "#config/table/rule.ts";
+import { MIN_MS, mostOf, wantedOf } from "#config/table/value.ts";
 import { joined, PROCESSES, type ProcessName } from "#config/tree.ts";
 
 const TEXT: JsonSchema = { type: "string" };
@@ -376,6 +378,69 @@ function secretKeys(process: ProcessName): string {
   return `${JSON.stringify(paths, undefined, 1)}\n`;
 }
 
+/** The name of a key in the variables of a process, without their prefix. */
+const variableOf = (path: string) => path.toUpperCase().replaceAll(".", "_");
+
+interface ChartRules {
+  /** Path of the list whose items these are about; empty for the tree itself. */
+  readonly list: string;
+  /** Conditions have names of variables, and the text of the default where a rule reads it. */
+  readonly rules: readonly object[];
+  /** Each with its bounds in milliseconds. */
+  readonly durations: readonly object[];
+}
+
+/** What the loader of a configuration checks and a schema cannot say, for templates. */
+function rulesOf(table: Table, list = ""): readonly ChartRules[] {
+  const rules: object[] = [];
+  const durations: object[] = [];
+  const lists: ChartRules[] = [];
+  const walk = ({ rows, rules: own = [] }: Table, path: string) => {
+    const defaults = defaultsOfTable(rows);
+    for (const [key, row] of Object.entries(rows)) {
+      const here = joined(path, key);
+      if (row.kind === "object") walk(row.table, here);
+      if (row.kind === "objects") lists.push(...rulesOf(row.table, joined(list, here)));
+      if (row.kind === "duration")
+        // The schema knows what is above 0.
+        durations.push({
+          path: here,
+          name: variableOf(here),
+          least: row.least === "above 0s" ? 0 : MIN_MS[row.least],
+          most: mostOf(row),
+          wanted: `${wantedOf(row)}, at most ${row.most ?? "576h"}`,
+        });
+    }
+    // After those of the objects inside, which the loader builds first.
+    for (const { key, when, wanted, because } of own)
+      rules.push({
+        path: joined(path, key),
+        wanted: because === undefined ? wanted : `${wanted}, because ${because} is set`,
+        when: when.map(([name, is, of]) => ({
+          name: variableOf(joined(path, name)),
+          is,
+          of: is === "below" ? variableOf(joined(path, of)) : of,
+          default: textAt(defaults, name),
+        })),
+      });
+  };
+  walk(table, "");
+  return [{ list, rules, durations }, ...lists];
+}
+
+function defaultsOfTable(rows: Table["rows"]): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    Object.entries(rows).map(([key, row]) => [
+      key,
+      row.kind === "object" ? defaultsOfTable(row.table.rows) : "default" in row ? row.default : [],
+    ]),
+  );
+}
+
+function ruleText(process: ProcessName): string {
+  return `${JSON.stringify(rulesOf(PROCESSES[process].table), undefined, 1)}\n`;
+}
+
 /** The values of a chart, which its templates cannot tell from those that somebody set. */
 function defaultsOf(chart: string): string {
   const text = readFileSync(`deploy/charts/${chart}/values.yaml`, "utf8");
@@ -386,8 +451,10 @@ function defaultsOf(chart: string): string {
 export const CHART_FILES: Readonly<Record<string, () => string>> = {
   "deploy/charts/sluice-agent/values.schema.json": agentValues,
   "deploy/charts/sluice-agent/files/defaults.json": () => defaultsOf("sluice-agent"),
+  "deploy/charts/sluice-agent/files/rules.json": () => ruleText("agent"),
   "deploy/charts/sluice-agent/files/secrets.json": () => secretKeys("agent"),
   "deploy/charts/sluice-controller/values.schema.json": controllerValues,
+  "deploy/charts/sluice-controller/files/rules.json": () => ruleText("controller"),
   "deploy/charts/sluice-controller/files/secrets.json": () => secretKeys("controller"),
   "deploy/charts/sluice/values.schema.json": umbrellaValues,
 };
