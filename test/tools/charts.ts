@@ -44,14 +44,21 @@ const LABEL_NAME: JsonSchema = {
   maxLength: 63,
   pattern: "^([a-z]([-a-z0-9]*[a-z0-9])?)?$",
 };
-const LABELS: JsonSchema = {
+/** Labels or annotations, whose names the API server accepts. */
+const named = (values: JsonSchema): JsonSchema => ({
   type: "object",
-  additionalProperties: {
-    type: "string",
-    maxLength: 63,
-    pattern: "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+  patternProperties: {
+    "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$":
+      values,
   },
-};
+  additionalProperties: false,
+});
+const ANNOTATIONS = named(TEXT);
+const LABELS = named({
+  type: "string",
+  maxLength: 63,
+  pattern: "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+});
 
 const QUANTITY: JsonSchema = {
   type: ["string", "number"],
@@ -126,7 +133,7 @@ const PLACEMENT = {
 const WORKLOAD = {
   ...PLACEMENT,
   resources: RESOURCES,
-  podAnnotations: TEXTS,
+  podAnnotations: ANNOTATIONS,
   podLabels: LABELS,
   topologySpreadConstraints: { type: "array", items: SPREAD },
   extraEnv: { type: "array", items: VARIABLE },
@@ -152,7 +159,7 @@ function certificates(...uses: readonly string[]): JsonSchema {
 const MONITOR = only({
   enabled: BOOL,
   interval: { type: "string", pattern: "^[0-9]+(ms|s|m|h)$" },
-  labels: TEXTS,
+  labels: LABELS,
 });
 
 const GLOBAL = {
@@ -177,10 +184,10 @@ const COMMON = {
   image: IMAGE,
   commonLabels: LABELS,
   fullnameOverride: LABEL_NAME,
-  service: only({ annotations: TEXTS }),
-  serviceAccount: only({ name: NAME, annotations: TEXTS }),
-  prometheusRule: only({ enabled: BOOL, labels: TEXTS }),
-  dashboard: only({ enabled: BOOL, labels: TEXTS, annotations: TEXTS }),
+  service: only({ annotations: ANNOTATIONS }),
+  serviceAccount: only({ name: NAME, annotations: ANNOTATIONS }),
+  prometheusRule: only({ enabled: BOOL, labels: LABELS }),
+  dashboard: only({ enabled: BOOL, labels: LABELS, annotations: ANNOTATIONS }),
   "sluice-library": ANYTHING,
 } as const;
 
@@ -369,7 +376,7 @@ function umbrellaValues(): string {
     "sluice-library": ANYTHING,
     etcd: only({ ...server, persistence }),
     prometheus: only({ ...server, retention: { type: "string", pattern: "^[0-9]+[smhdwy]$" } }),
-    commonLabels: TEXTS,
+    commonLabels: LABELS,
   });
 }
 

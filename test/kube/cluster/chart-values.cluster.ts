@@ -345,6 +345,11 @@ test("values that only the API server would refuse are refused with their path",
   for (const [path, value, where] of [
     ["fullnameOverride", "UPPER_case", "/fullnameOverride"],
     ["commonLabels", { team: "not a label" }, "/commonLabels/team"],
+    ["commonLabels", { "not a name": "x" }, "/commonLabels"],
+    ["serviceMonitor.labels", { team: "not a label" }, "/serviceMonitor/labels/team"],
+    ["prometheusRule.labels", { team: "not a label" }, "/prometheusRule/labels/team"],
+    ["dashboard.labels", { team: "not a label" }, "/dashboard/labels/team"],
+    ["dashboard.annotations", { "a/b/c": "x" }, "/dashboard/annotations"],
     ["serviceAccount.name", "Agent", "/serviceAccount/name"],
     ["controller.tolerations", [{ foo: 1 }], "/controller/tolerations/0"],
     ["controller.affinity", { foo: 1 }, "/controller/affinity"],
@@ -355,6 +360,14 @@ test("values that only the API server would refuse are refused with their path",
     ["controller.topologySpreadConstraints", [{}], "/controller/topologySpreadConstraints/0"],
   ] as const)
     await assert.rejects(controller(treeOf(path, value)), new RegExp(`at '${where}'`), path);
+});
+
+test("annotations of an account that the chart does not make are refused", async () => {
+  const serviceAccount = { name: "mine", annotations: { role: "x" } };
+  const refused = /serviceAccount\.annotations: wanted none beside serviceAccount\.name/;
+  await assert.rejects(controller({ serviceAccount }), refused);
+  const installationMode = "KUBERNETES_DAEMONSET";
+  await assert.rejects(agent({ installationMode, serviceAccount }), refused);
 });
 
 test("without an etcd, a chart says which value to set", async () => {

@@ -251,3 +251,10 @@ the tree is called, and beside: why others must reach it. A courtesy: other name
 {{- fail (printf "\n\n%s.server.listener.addr: wanted an address that other pods and probes reach, such as :8080, beside %s, got %s\n" .where .beside $addr) -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Fails where annotations are for an account that the chart does not make. Takes the values of serviceAccount. */}}
+{{- define "sluice.refuseOthersAccount" -}}
+{{- if and .name .annotations -}}
+{{- fail (printf "\n\nserviceAccount.annotations: wanted none beside serviceAccount.name, because the account %s is not made by this chart: annotate it yourself\n" .name) -}}
+{{- end -}}
+{{- end -}}
