@@ -36,7 +36,7 @@ rehearse: node ## Play three scenarios for real, beside their simulations (about
 	$(NODE) deploy/demo/rehearse.ts
 
 test: node ## Install what the tests need and run all of them, with a real Envoy and Prometheus
-	$(NODE) deploy/tools/install.ts envoy grpcio go-tools h2load curl openssl prometheus etcd chromium redis go zsh fish
+	$(NODE) deploy/tools/install.ts envoy grpcio go-tools grpc-echo compose-schema h2load curl openssl prometheus etcd chromium redis go zsh fish
 	npm test -s
 
 test-kube: node ## Run the tests that need a Kubernetes cluster, with a real control plane

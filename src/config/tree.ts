@@ -60,8 +60,8 @@ import {
   strings,
   type Table,
   table,
-  type Violation,
 } from "./table/row.ts";
+import type { KeyRule, Violation } from "./table/rule.ts";
 
 /** Keys of the process itself, which every tree has. */
 const ofProcess = {
@@ -88,15 +88,17 @@ const common = {
 } as const;
 
 /** The agent group of the cloud is reserved for its own agents. */
-function reservedGroup(agent: {
-  readonly agent_info: { readonly agent_group: string };
-  readonly cloudext: { readonly installation_mode: string };
-}): readonly Violation[] {
-  const { agent_group: name } = agent.agent_info;
-  if (name !== "aperture-cloud" || agent.cloudext.installation_mode === "CLOUD_AGENT") return [];
-  const wanted = "another name: this one requires cloudext.installation_mode CLOUD_AGENT";
-  return [{ key: "agent_info.agent_group", wanted, got: JSON.stringify(name) }];
-}
+const RESERVED_GROUP: readonly KeyRule[] = [
+  {
+    key: "agent_info.agent_group",
+    when: [
+      ["agent_info.agent_group", "is", "aperture-cloud"],
+      ["cloudext.installation_mode", "is not", "CLOUD_AGENT"],
+    ],
+    wanted: "another name: this one requires cloudext.installation_mode CLOUD_AGENT",
+    got: () => JSON.stringify("aperture-cloud"),
+  },
+];
 
 const agentTable = table(
   "",
@@ -116,7 +118,7 @@ const agentTable = table(
     peer_discovery: object(peerDiscoveryConfig),
     service_discovery: group({ kubernetes: object(kubernetesDiscoveryConfig) }),
   },
-  reservedGroup,
+  RESERVED_GROUP,
 );
 
 /** Without `cr_watcher.enabled` nothing reads policies of any namespace. */

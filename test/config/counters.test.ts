@@ -16,7 +16,7 @@ test("a lease is at most as long as the home counts it", () => {
   assert.equal(config.counters.lease.duration, LONGEST_LEASE_MS);
   assert.throws(
     () => load(`${LONGEST_LEASE_MS + 1}ms`),
-    (thrown) => thrown instanceof ConfigFault && /at most 1m, got 60.001s/.test(thrown.message),
+    (thrown) => thrown instanceof ConfigFault && /at most 1m, got/.test(thrown.message),
   );
 });
 

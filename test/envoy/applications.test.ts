@@ -8,10 +8,12 @@ import { Agent, request } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { describe, it, type TestContext, test } from "node:test";
+import { grpcEcho } from "../../deploy/tools/go-tools.ts";
 import { drainingEnvoy, type EnvoyTraffic } from "../../src/kube/injection/mutation/envoy.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { type Client, http1 } from "../kit/clients/http.ts";
 import { AT } from "../kit/servers/bootstrap.ts";
+import { child } from "../kit/servers/child.ts";
 import { type Envoy, startEnvoy } from "../kit/servers/envoy.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
 import { until } from "../kit/until.ts";
@@ -242,6 +244,21 @@ describe("applications behind the Envoys", { concurrency: true, timeout: TIMEOUT
     });
   }
 });
+
+for (const bootstrap of BOOTSTRAPS)
+  test(`${bootstrap}: a client and an application on grpc-go`, async (t) => {
+    const application = child(t, grpcEcho(), ["server"]);
+    await application.until("it listens", () => application.out().endsWith("\n"));
+    const envoy = await before(t, bootstrap, Number(application.out()));
+    const client = child(t, grpcEcho(), ["client", `127.0.0.1:${envoy.port}`]);
+    assert.equal(await client.ended, 0, client.err());
+    const good = { Code: 0, Details: "", Trailer: ["kept"] };
+    assert.deepEqual(JSON.parse(client.out()), {
+      Unary: { Messages: ["message"], ...good },
+      Fail: { Messages: [""], Code: 9, Details: "not now", Trailer: ["kept"] },
+      Both: { Messages: ["one", "two", "three"], ...good },
+    });
+  });
 
 test("a request that calls itself gRPC does not reach an application that speaks HTTP/1.1", async (t) => {
   const application = await startApplication(t);

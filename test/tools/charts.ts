@@ -6,6 +6,8 @@ import { parse } from "yaml";
 import { configSchema, type JsonSchema } from "#config/reference/schema.ts";
 import { address, proxyAddress, serviceAddress } from "#config/table/format.ts";
 import type { Row, Table } from "#config/table/row.ts";
+import { textAt } from "#config/table/rule.ts";
+import { MIN_MS, mostOf, wantedOf } from "#config/table/value.ts";
 import { joined, PROCESSES, type ProcessName } from "#config/tree.ts";
 
 const TEXT: JsonSchema = { type: "string" };
@@ -46,14 +48,21 @@ const LABEL_NAME: JsonSchema = {
   maxLength: 63,
   pattern: "^([a-z]([-a-z0-9]*[a-z0-9])?)?$",
 };
-const LABELS: JsonSchema = {
+/** Labels or annotations, whose names the API server accepts. */
+const named = (values: JsonSchema): JsonSchema => ({
   type: "object",
-  additionalProperties: {
-    type: "string",
-    maxLength: 63,
-    pattern: "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+  patternProperties: {
+    "^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$":
+      values,
   },
-};
+  additionalProperties: false,
+});
+const ANNOTATIONS = named(TEXT);
+const LABELS = named({
+  type: "string",
+  maxLength: 63,
+  pattern: "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+});
 
 const QUANTITY: JsonSchema = {
   type: ["string", "number"],
@@ -128,7 +137,7 @@ const PLACEMENT = {
 const WORKLOAD = {
   ...PLACEMENT,
   resources: RESOURCES,
-  podAnnotations: TEXTS,
+  podAnnotations: ANNOTATIONS,
   podLabels: LABELS,
   topologySpreadConstraints: { type: "array", items: SPREAD },
   extraEnv: { type: "array", items: VARIABLE },
@@ -154,7 +163,7 @@ function certificates(...uses: readonly string[]): JsonSchema {
 const MONITOR = only({
   enabled: BOOL,
   interval: { type: "string", pattern: "^[0-9]+(ms|s|m|h)$" },
-  labels: TEXTS,
+  labels: LABELS,
 });
 
 const GLOBAL = {
@@ -179,10 +188,10 @@ const COMMON = {
   image: IMAGE,
   commonLabels: LABELS,
   fullnameOverride: LABEL_NAME,
-  service: only({ annotations: TEXTS }),
-  serviceAccount: only({ name: NAME, annotations: TEXTS }),
-  prometheusRule: only({ enabled: BOOL, labels: TEXTS }),
-  dashboard: only({ enabled: BOOL, labels: TEXTS, annotations: TEXTS }),
+  service: only({ annotations: ANNOTATIONS }),
+  serviceAccount: only({ name: NAME, annotations: ANNOTATIONS }),
+  prometheusRule: only({ enabled: BOOL, labels: LABELS }),
+  dashboard: only({ enabled: BOOL, labels: LABELS, annotations: ANNOTATIONS }),
   "sluice-library": ANYTHING,
 } as const;
 
@@ -375,13 +384,76 @@ function umbrellaValues(): string {
     "sluice-library": ANYTHING,
     etcd: only({ ...server, persistence }),
     prometheus: only({ ...server, retention: { type: "string", pattern: "^[0-9]+[smhdwy]$" } }),
-    commonLabels: TEXTS,
+    commonLabels: LABELS,
   });
 }
 
 function secretKeys(process: ProcessName): string {
   const paths = secretPaths(PROCESSES[process].table).toSorted();
   return `${JSON.stringify(paths, undefined, 1)}\n`;
+}
+
+/** The name of a key in the variables of a process, without their prefix. */
+const variableOf = (path: string) => path.toUpperCase().replaceAll(".", "_");
+
+interface ChartRules {
+  /** Path of the list whose items these are about; empty for the tree itself. */
+  readonly list: string;
+  /** Conditions have names of variables, and the text of the default where a rule reads it. */
+  readonly rules: readonly object[];
+  /** Each with its bounds in milliseconds. */
+  readonly durations: readonly object[];
+}
+
+/** What the loader of a configuration checks and a schema cannot say, for templates. */
+function rulesOf(table: Table, list = ""): readonly ChartRules[] {
+  const rules: object[] = [];
+  const durations: object[] = [];
+  const lists: ChartRules[] = [];
+  const walk = ({ rows, rules: own = [] }: Table, path: string) => {
+    const defaults = defaultsOfTable(rows);
+    for (const [key, row] of Object.entries(rows)) {
+      const here = joined(path, key);
+      if (row.kind === "object") walk(row.table, here);
+      if (row.kind === "objects") lists.push(...rulesOf(row.table, joined(list, here)));
+      if (row.kind === "duration")
+        // The schema knows what is above 0.
+        durations.push({
+          path: here,
+          name: variableOf(here),
+          least: row.least === "above 0s" ? 0 : MIN_MS[row.least],
+          most: mostOf(row),
+          wanted: `${wantedOf(row)}, at most ${row.most ?? "576h"}`,
+        });
+    }
+    // After those of the objects inside, which the loader builds first.
+    for (const { key, when, wanted, because } of own)
+      rules.push({
+        path: joined(path, key),
+        wanted: because === undefined ? wanted : `${wanted}, because ${because} is set`,
+        when: when.map(([name, is, of]) => ({
+          name: variableOf(joined(path, name)),
+          is,
+          of: is === "below" ? variableOf(joined(path, of)) : of,
+          default: textAt(defaults, name),
+        })),
+      });
+  };
+  walk(table, "");
+  return [{ list, rules, durations }, ...lists];
+}
+
+function defaultsOfTable(rows: Table["rows"]): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    Object.entries(rows).map(([key, row]) => [
+      key,
+      row.kind === "object" ? defaultsOfTable(row.table.rows) : "default" in row ? row.default : [],
+    ]),
+  );
+}
+
+function ruleText(process: ProcessName): string {
+  return `${JSON.stringify(rulesOf(PROCESSES[process].table), undefined, 1)}\n`;
 }
 
 /** The values of a chart, which its templates cannot tell from those that somebody set. */
@@ -394,8 +466,10 @@ function defaultsOf(chart: string): string {
 export const CHART_FILES: Readonly<Record<string, () => string>> = {
   "deploy/charts/sluice-agent/values.schema.json": agentValues,
   "deploy/charts/sluice-agent/files/defaults.json": () => defaultsOf("sluice-agent"),
+  "deploy/charts/sluice-agent/files/rules.json": () => ruleText("agent"),
   "deploy/charts/sluice-agent/files/secrets.json": () => secretKeys("agent"),
   "deploy/charts/sluice-controller/values.schema.json": controllerValues,
+  "deploy/charts/sluice-controller/files/rules.json": () => ruleText("controller"),
   "deploy/charts/sluice-controller/files/secrets.json": () => secretKeys("controller"),
   "deploy/charts/sluice/values.schema.json": umbrellaValues,
 };

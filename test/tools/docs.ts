@@ -42,6 +42,7 @@ import type { PeerCounters } from "../../src/fleet/peers/peer-counters.ts";
 import { faultMatrixPage } from "../fleet/faults/page.ts";
 import { configOf } from "../kit/sluice/config.ts";
 import { CHART_FILES } from "./charts.ts";
+import { COPIES } from "./copies.ts";
 import { componentExamples } from "./examples.ts";
 import { picture } from "./picture.ts";
 
@@ -51,7 +52,9 @@ const schemaText = (process: ProcessName) =>
 /** Generated files by their path from `docs/`, each with the function that returns its text. */
 export const PAGES: Readonly<Record<string, () => string>> = {
   ...Object.fromEntries(
-    Object.entries(CHART_FILES).map(([path, text]) => [`../${path}`, text] as const),
+    Object.entries({ ...CHART_FILES, ...COPIES }).map(
+      ([path, text]) => [`../${path}`, text] as const,
+    ),
   ),
   "configuration.md": configurationPage,
   "config-schema-agent.json": () => schemaText("agent"),

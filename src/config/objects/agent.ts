@@ -9,17 +9,8 @@ import {
   memberName,
   someText,
 } from "../table/format.ts";
-import {
-  bool,
-  choice,
-  duration,
-  number,
-  object,
-  string,
-  strings,
-  table,
-  type Violation,
-} from "../table/row.ts";
+import { bool, choice, duration, number, object, string, strings, table } from "../table/row.ts";
+import type { KeyRule } from "../table/rule.ts";
 import { clientConfig } from "./client.ts";
 
 export const agentInfoConfig = table("AgentInfoConfig", "Identity of this agent.", {
@@ -48,6 +39,8 @@ export const agentFunctionsConfig = table(
   },
 );
 
+const FILES = ["ca_file", "cert_file", "key_file"] as const;
+
 const distCacheTlsConfig = table(
   "DistCacheTLSConfig",
   "Certificates of the connections between agents that count for each other. Without them these are encrypted as well, and agents know each other by a secret that the first agent of a group leaves in etcd.",
@@ -64,13 +57,21 @@ const distCacheTlsConfig = table(
     cert_file: string("", anyText, "File with the certificate of this agent.", { own: true }),
     key_file: string("", anyText, "File with the private key of the certificate.", { own: true }),
   },
-  ({ allowed_cn, ca_file, cert_file, key_file }): readonly Violation[] => {
-    const set = [ca_file, cert_file, key_file].filter((file) => file !== "").length;
-    if (set === 3 || (set === 0 && allowed_cn === "")) return [];
-    const wanted =
-      "ca_file, cert_file and key_file together, because agents prove both ways who they are";
-    return [{ key: "cert_file", wanted, got: `${set} of them` }];
-  },
+  // Whichever of them is set, none of the files may be missing.
+  ["ca_file", "cert_file", "key_file", "allowed_cn"].flatMap((present) =>
+    FILES.map(
+      (missing): KeyRule => ({
+        key: "cert_file",
+        when: [
+          [present, "is not", ""],
+          [missing, "is", ""],
+        ],
+        wanted:
+          "ca_file, cert_file and key_file together, because agents prove both ways who they are",
+        got: (settings) => `${FILES.filter((key) => settings[key] !== "").length} of them`,
+      }),
+    ),
+  ),
 );
 
 export const distCacheConfig = table(

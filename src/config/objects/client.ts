@@ -1,17 +1,8 @@
 // Keys of outgoing connections: proxies, TLS, gRPC and HTTP clients.
 
 import { address, anyText, noProxyItem, proxyAddress } from "../table/format.ts";
-import {
-  bool,
-  duration,
-  headers,
-  number,
-  object,
-  string,
-  strings,
-  table,
-  type Violation,
-} from "../table/row.ts";
+import { bool, duration, headers, number, object, string, strings, table } from "../table/row.ts";
+import type { KeyRule } from "../table/rule.ts";
 
 const NO_TIMEOUT = "0 means no timeout.";
 
@@ -34,15 +25,18 @@ export const proxyConfig = table(
 );
 
 /** A certificate without its key, or the reverse, cannot be used. */
-export function pairOfFiles(tls: {
-  readonly cert_file: string;
-  readonly key_file: string;
-}): readonly Violation[] {
-  if ((tls.cert_file === "") === (tls.key_file === "")) return [];
-  const [missing, present] =
-    tls.cert_file === "" ? ["cert_file", "key_file"] : ["key_file", "cert_file"];
-  return [{ key: missing, wanted: "a file", because: present, got: "nothing" }];
-}
+export const PAIR_OF_FILES: readonly KeyRule[] = [
+  ["cert_file", "key_file"],
+  ["key_file", "cert_file"],
+].map(([missing = "", present = ""]) => ({
+  key: missing,
+  when: [
+    [missing, "is", ""],
+    [present, "is not", ""],
+  ],
+  wanted: "a file",
+  because: present,
+}));
 
 export const clientTlsConfig = table(
   "ClientTLSConfig",
@@ -54,7 +48,7 @@ export const clientTlsConfig = table(
     key_file: string("", anyText, "File with the private key of the client certificate."),
     key_log_file: string("", anyText, "File to which session keys are appended, for debugging."),
   },
-  pairOfFiles,
+  PAIR_OF_FILES,
 );
 
 const backoffConfig = table(

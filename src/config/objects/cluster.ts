@@ -1,16 +1,8 @@
 // Keys of what agents and controllers share or find outside: etcd, Kubernetes, peers and the cloud extension.
 
 import { address, anyText, endpoint, hostPort, serviceAddress } from "../table/format.ts";
-import {
-  bool,
-  choice,
-  duration,
-  object,
-  string,
-  strings,
-  table,
-  type Violation,
-} from "../table/row.ts";
+import { bool, choice, duration, object, string, strings, table } from "../table/row.ts";
+import type { KeyRule } from "../table/rule.ts";
 import { clientConfig, clientTlsConfig } from "./client.ts";
 
 const etcdRows = {
@@ -50,30 +42,30 @@ const etcdRows = {
 } as const;
 
 /** Without a user the password would have no effect, and etcd lets no user in without one. */
-const userOfPassword = ({
-  username,
-  password,
-}: {
-  readonly username: string;
-  readonly password: string;
-}): readonly Violation[] => {
-  if ((password === "") === (username === "")) return [];
-  return username === ""
-    ? [{ key: "username", wanted: "the name of a user, because password is set", got: "nothing" }]
-    : [
-        {
-          key: "password",
-          wanted: "the password of the user, because username is set",
-          got: "nothing",
-        },
-      ];
-};
+const USER_OF_PASSWORD: readonly KeyRule[] = [
+  {
+    key: "username",
+    when: [
+      ["password", "is not", ""],
+      ["username", "is", ""],
+    ],
+    wanted: "the name of a user, because password is set",
+  },
+  {
+    key: "password",
+    when: [
+      ["username", "is not", ""],
+      ["password", "is", ""],
+    ],
+    wanted: "the password of the user, because username is set",
+  },
+];
 
 export const etcdConfig = table(
   "EtcdConfig",
   "The etcd cluster that controllers and agents share.",
   etcdRows,
-  userOfPassword,
+  USER_OF_PASSWORD,
 );
 
 export const agentEtcdConfig = table(
@@ -88,7 +80,7 @@ export const agentEtcdConfig = table(
       { own: true },
     ),
   },
-  userOfPassword,
+  USER_OF_PASSWORD,
 );
 
 export const cloudExtConfig = table("CloudExtConfig", "The cloud extension.", {

@@ -11,14 +11,11 @@ import {
   string,
   strings,
   table,
-  type Violation,
 } from "../table/row.ts";
-import { pairOfFiles } from "./client.ts";
+import { type KeyRule, textAt } from "../table/rule.ts";
+import { PAIR_OF_FILES } from "./client.ts";
 
 const OWN = { own: true } as const;
-
-/** As `flow/counters/bucket-home.ts` has it; a test compares the two. */
-export const LONGEST_LEASE_MS = 60_000;
 
 const redisTlsConfig = table(
   "CountersRedisTLSConfig",
@@ -34,7 +31,7 @@ const redisTlsConfig = table(
     insecure_skip_verify: bool(false, "Accept any server certificate. Not for production.", OWN),
     key_file: string("", anyText, "File with the private key of the client certificate.", OWN),
   },
-  pairOfFiles,
+  PAIR_OF_FILES,
 );
 
 const redisConfig = table(
@@ -85,24 +82,37 @@ const redisConfig = table(
       { min: 1, own: true },
     ),
   },
-  ({ cluster, sentinel, tls, url }): readonly Violation[] => {
-    const found: Violation[] = [];
-    for (const key of ["ca_file", "cert_file"] as const) {
-      if (tls[key] === "" || url.startsWith("rediss:")) continue;
-      const wanted = "nothing, because url does not begin with rediss:, which asks for TLS";
-      found.push({ key: `tls.${key}`, wanted, got: `"${tls[key]}"` });
-    }
-    const { master, addresses } = sentinel;
-    if (master !== "" && cluster) {
-      const wanted = "false where sentinel.master is set: it is one or the other";
-      found.push({ key: "cluster", wanted, got: "true" });
-    }
-    if (master !== "" && addresses.length === 0) {
-      const wanted = "at least one address, because sentinel.master is set";
-      found.push({ key: "sentinel.addresses", wanted, got: "none" });
-    }
-    return found;
-  },
+  [
+    ...["tls.ca_file", "tls.cert_file"].map(
+      (key): KeyRule => ({
+        key,
+        when: [
+          [key, "is not", ""],
+          ["url", "lacks", "rediss:"],
+        ],
+        wanted: "nothing, because url does not begin with rediss:, which asks for TLS",
+        got: (settings) => `"${textAt(settings, key)}"`,
+      }),
+    ),
+    {
+      key: "cluster",
+      when: [
+        ["sentinel.master", "is not", ""],
+        ["cluster", "is", "true"],
+      ],
+      wanted: "false where sentinel.master is set: it is one or the other",
+      got: () => "true",
+    },
+    {
+      key: "sentinel.addresses",
+      when: [
+        ["sentinel.master", "is not", ""],
+        ["sentinel.addresses", "is", ""],
+      ],
+      wanted: "at least one address, because sentinel.master is set",
+      got: () => "none",
+    },
+  ],
 );
 
 const peersConfig = table("CountersPeersConfig", "Counters that agents keep for each other.", {
@@ -142,7 +152,8 @@ export const countersConfig = table(
       duration: duration(
         "1s",
         "How long leased tokens count as outstanding. A longer lease takes fewer requests; an agent that dies loses what it has leased for that long.",
-        { least: "above 0s", own: true },
+        // As `flow/counters/bucket-home.ts` has it; a test compares the two.
+        { least: "above 0s", most: "1m", own: true },
       ),
       max_keys: number(
         "int64",
@@ -154,8 +165,4 @@ export const countersConfig = table(
     peers: object(peersConfig),
     redis: object(redisConfig),
   },
-  ({ lease }): readonly Violation[] =>
-    lease.duration <= LONGEST_LEASE_MS
-      ? []
-      : [{ key: "lease.duration", wanted: "at most 1m", got: `${lease.duration / 1000}s` }],
 );

@@ -13,7 +13,8 @@ import {
   table,
   type Violation,
 } from "../table/row.ts";
-import { pairOfFiles } from "./client.ts";
+import { broken } from "../table/rule.ts";
+import { PAIR_OF_FILES } from "./client.ts";
 
 const NAME = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
 
@@ -192,7 +193,7 @@ function stepsFit({
   readonly cert_file: string;
   readonly key_file: string;
 }): readonly Violation[] {
-  const violations = [...pairOfFiles(files)];
+  const violations = [...broken(PAIR_OF_FILES, files)];
   const shortest = Math.min(authority_lifetime, certificate_lifetime);
   if (overlap * 9 > shortest) {
     const wanted = "at most a ninth of certificate_lifetime and of authority_lifetime";

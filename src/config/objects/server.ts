@@ -18,9 +18,9 @@ import {
   string,
   strings,
   table,
-  type Violation,
 } from "../table/row.ts";
-import { pairOfFiles } from "./client.ts";
+import type { KeyRule } from "../table/rule.ts";
+import { PAIR_OF_FILES } from "./client.ts";
 
 const LATENCY_MS: readonly number[] = [10, 25, 100, 250, 1_000];
 
@@ -78,14 +78,17 @@ const grpcServerConfig = table("GRPCServerConfig", "The gRPC server.", {
 });
 
 /** Files that are named and not used would look like TLS where there is none. */
-function filesAreUsed(
-  tls: { readonly enabled: boolean },
-  files: Readonly<Record<string, string>>,
-): readonly Violation[] {
-  const [named] = Object.entries(files).filter(([, value]) => value !== "");
-  if (tls.enabled || named === undefined) return [];
-  return [{ key: "enabled", wanted: "true", because: named[0], got: "false" }];
-}
+const filesAreUsed = (...files: readonly string[]): readonly KeyRule[] =>
+  files.map((file) => ({
+    key: "enabled",
+    when: [
+      [file, "is not", ""],
+      ["enabled", "is", "false"],
+    ],
+    wanted: "true",
+    because: file,
+    got: () => "false",
+  }));
 
 const gatewayTlsConfig = table(
   "GRPCGatewayTLSConfig",
@@ -105,10 +108,7 @@ const gatewayTlsConfig = table(
       own: true,
     }),
   },
-  (tls) => {
-    const { ca_file, cert_file, key_file } = tls;
-    return [...pairOfFiles(tls), ...filesAreUsed(tls, { ca_file, cert_file, key_file })];
-  },
+  [...PAIR_OF_FILES, ...filesAreUsed("ca_file", "cert_file", "key_file")],
 );
 
 const grpcGatewayConfig = table("GRPCGatewayConfig", "The JSON API for checks.", {
@@ -181,26 +181,28 @@ const httpServerConfig = table("HTTPServerConfig", "The HTTP server.", {
   ),
 });
 
-function tlsIsWhole(tls: {
-  readonly allowed_cn: string;
-  readonly cert_file: string;
-  readonly client_ca_file: string;
-  readonly enabled: boolean;
-  readonly key_file: string;
-}): readonly Violation[] {
-  const violations: Violation[] = [];
-  for (const key of ["cert_file", "key_file"] as const) {
-    if (tls.enabled && tls[key] === "") {
-      violations.push({ key, wanted: "a file, because TLS is enabled", got: "nothing" });
-    }
-  }
-  if (tls.allowed_cn !== "" && tls.client_ca_file === "") {
-    const wanted = "a client_ca_file too: without it no client certificate is requested";
-    violations.push({ key: "allowed_cn", wanted, got: "no client_ca_file" });
-  }
-  const { cert_file, key_file, client_ca_file } = tls;
-  return [...violations, ...filesAreUsed(tls, { cert_file, key_file, client_ca_file })];
-}
+const TLS_IS_WHOLE: readonly KeyRule[] = [
+  ...["cert_file", "key_file"].map(
+    (key): KeyRule => ({
+      key,
+      when: [
+        ["enabled", "is", "true"],
+        [key, "is", ""],
+      ],
+      wanted: "a file, because TLS is enabled",
+    }),
+  ),
+  {
+    key: "allowed_cn",
+    when: [
+      ["allowed_cn", "is not", ""],
+      ["client_ca_file", "is", ""],
+    ],
+    wanted: "a client_ca_file too: without it no client certificate is requested",
+    got: () => "no client_ca_file",
+  },
+  ...filesAreUsed("cert_file", "key_file", "client_ca_file"),
+];
 
 const serverTlsConfig = table(
   "ServerTLSConfig",
@@ -220,7 +222,7 @@ const serverTlsConfig = table(
     enabled: bool(false, "Use TLS on the port."),
     key_file: string("", anyText, "File with the private key of the certificate."),
   },
-  tlsIsWhole,
+  TLS_IS_WHOLE,
 );
 
 const drainConfig = table("DrainConfig", "How the process stops.", {
@@ -234,23 +236,26 @@ const drainConfig = table("DrainConfig", "How the process stops.", {
   }),
 });
 
-function administrationIsConsistent(settings: {
-  readonly addr: string;
-  readonly enabled: boolean;
-  readonly token: string;
-  readonly token_path: string;
-}): readonly Violation[] {
-  const { addr, enabled, token, token_path } = settings;
-  const faults: Violation[] = [];
-  if (!enabled && addr !== "") {
-    const wanted = "no address, because enabled is false and administration is served nowhere";
-    faults.push({ key: "addr", wanted, got: JSON.stringify(addr) });
-  }
-  if (token !== "" && token_path !== "") {
-    faults.push({ key: "token_path", wanted: "either token or token_path", got: "both" });
-  }
-  return faults;
-}
+const ADMINISTRATION_IS_CONSISTENT: readonly KeyRule[] = [
+  {
+    key: "addr",
+    when: [
+      ["enabled", "is", "false"],
+      ["addr", "is not", ""],
+    ],
+    wanted: "no address, because enabled is false and administration is served nowhere",
+    got: ({ addr }) => JSON.stringify(addr),
+  },
+  {
+    key: "token_path",
+    when: [
+      ["token", "is not", ""],
+      ["token_path", "is not", ""],
+    ],
+    wanted: "either token or token_path",
+    got: () => "both",
+  },
+];
 
 const administrationConfig = table(
   "AdministrationConfig",
@@ -283,7 +288,7 @@ const administrationConfig = table(
       own: true,
     }),
   },
-  administrationIsConsistent,
+  ADMINISTRATION_IS_CONSISTENT,
 );
 
 export const serverConfig = table("", "", {

@@ -1,17 +1,8 @@
 // Keys of telemetry: log, metrics, profiles, pipelines, the metrics server, alerts.
 
 import { address, anyText, labelName, optionalIp, someText } from "../table/format.ts";
-import {
-  bool,
-  choice,
-  duration,
-  number,
-  object,
-  objects,
-  string,
-  table,
-  type Violation,
-} from "../table/row.ts";
+import { bool, choice, duration, number, object, objects, string, table } from "../table/row.ts";
+import type { KeyRule } from "../table/rule.ts";
 import { alertmanagerConfig, httpClientConfig } from "./client.ts";
 
 const logWriterConfig = table("LogWriterConfig", "A destination of log lines.", {
@@ -134,15 +125,17 @@ export const portsConfig = table(
   },
 );
 
-function sizesFit(batch: {
-  readonly send_batch_max_size: number;
-  readonly send_batch_size: number;
-}): readonly Violation[] {
-  const { send_batch_max_size: most, send_batch_size: size } = batch;
-  if (most === 0 || most >= size) return [];
-  const wanted = `0 or at least send_batch_size (${size})`;
-  return [{ key: "send_batch_max_size", wanted, got: `${most}` }];
-}
+const SIZES_FIT: readonly KeyRule[] = [
+  {
+    key: "send_batch_max_size",
+    when: [
+      ["send_batch_max_size", "is not", "0"],
+      ["send_batch_max_size", "below", "send_batch_size"],
+    ],
+    wanted: "0 or at least send_batch_size",
+    got: ({ send_batch_max_size: most, send_batch_size: size }) => `${most} (of ${size})`,
+  },
+];
 
 function batch<const N extends string>(name: N, what: string, timeout: string, size: number) {
   return table(
@@ -165,7 +158,7 @@ function batch<const N extends string>(name: N, what: string, timeout: string, s
         least: "above 0s",
       }),
     },
-    sizesFit,
+    SIZES_FIT,
   );
 }
 

@@ -2,6 +2,9 @@
 // it. Validation, environment names, reference page and schemas are all derived from rows.
 
 import type { TextFormat } from "./format.ts";
+import { broken, type KeyRule, type Violation } from "./rule.ts";
+
+export type { Violation };
 
 interface Common {
   /** The effect of the key, in one or two sentences. */
@@ -49,6 +52,8 @@ export interface DurationRow extends Common {
   readonly kind: "duration";
   readonly default: string;
   readonly least: "any" | "0s" | "1s" | "10s" | "above 0s";
+  /** Written as the default is; by default the longest timer. */
+  readonly most?: string;
 }
 
 export interface StringsRow extends Common {
@@ -96,22 +101,14 @@ export type LeafRow =
 export type Row = LeafRow | ObjectRow;
 export type Rows = Readonly<Record<string, Row>>;
 
-/** A violation of a rule about several keys of one object, which no single row can express. */
-export interface Violation {
-  /** Path of the key, relative to the object. */
-  readonly key: string;
-  readonly wanted: string;
-  /** Path of the key that asks for this by being set, relative to the object. */
-  readonly because?: string;
-  readonly got: string;
-}
-
 export interface Table<R extends Rows = Rows> {
   /** Name of the object in the documentation; empty for an unnamed group. */
   readonly name: string;
   readonly about: string;
   readonly rows: R;
-  /** Checks rules between keys. Called only if every single key of the object is valid. */
+  /** The rules between keys that charts can check, too. */
+  readonly rules?: readonly KeyRule[];
+  /** Checks all rules between keys. Called only if every single key of the object is valid. */
   readonly check?: (settings: never) => readonly Violation[];
 }
 
@@ -186,7 +183,7 @@ export function choice<const V extends string>(
 export function duration(
   value: string,
   about: string,
-  extra: Extra & { readonly least?: DurationRow["least"] } = {},
+  extra: Extra & Partial<Pick<DurationRow, "least" | "most">> = {},
 ): DurationRow {
   return { kind: "duration", default: value, about, least: "0s", ...extra };
 }
@@ -224,7 +221,10 @@ export function table<R extends Rows>(
   name: string,
   about: string,
   rows: R,
-  check?: (settings: Settings<Table<R>>) => readonly Violation[],
+  check?: readonly KeyRule[] | ((settings: Settings<Table<R>>) => readonly Violation[]),
 ): Table<R> {
-  return check === undefined ? { name, about, rows } : { name, about, rows, check };
+  if (check === undefined) return { name, about, rows };
+  if (typeof check === "function") return { name, about, rows, check };
+  const whole = (settings: Readonly<Record<string, unknown>>) => broken(check, settings);
+  return { name, about, rows, rules: check, check: whole };
 }

@@ -19,7 +19,11 @@ const MIN_WORDS: Readonly<Record<DurationRow["least"], string>> = {
   "above 0s": ", more than 0s",
 };
 
-const MIN_MS: Readonly<Record<DurationRow["least"], number>> = {
+/** Milliseconds. */
+export const mostOf = ({ most }: DurationRow): number =>
+  (most === undefined ? undefined : parseDuration(most)) ?? LONGEST_MS;
+
+export const MIN_MS: Readonly<Record<DurationRow["least"], number>> = {
   any: -LONGEST_MS,
   "0s": 0,
   "1s": 1_000,
@@ -97,7 +101,7 @@ function validateChoice(row: ChoiceRow, raw: unknown): Validated {
 function validateDuration(row: DurationRow, raw: unknown): Validated {
   const ms = raw === 0 ? 0 : typeof raw === "string" ? parseDuration(raw) : undefined;
   if (ms === undefined) return { wanted: wantedOf(row) };
-  if (Math.abs(ms) > LONGEST_MS) return { wanted: "a duration of at most 576h" };
+  if (Math.abs(ms) > mostOf(row)) return { wanted: `a duration of at most ${row.most ?? "576h"}` };
   const valid = ms >= MIN_MS[row.least] && (row.least !== "above 0s" || ms > 0);
   return valid ? { value: ms === 0 ? 0 : ms } : { wanted: wantedOf(row) };
 }

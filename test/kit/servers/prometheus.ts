@@ -15,6 +15,8 @@ export interface PrometheusOptions {
   /** In the form of a Prometheus configuration: `1s`. */
   readonly scrapeInterval?: string;
   readonly flags?: readonly string[];
+  /** A whole configuration, instead of one for the targets. */
+  readonly configuration?: object;
 }
 
 export interface Prometheus {
@@ -36,7 +38,7 @@ export async function startPrometheus(
 ): Promise<Prometheus> {
   const { scrapeTargets = [], scrapeInterval = "1s", flags = [] } = options;
   const folder = folderOf(test);
-  const config = {
+  const config = options.configuration ?? {
     global: { scrape_interval: scrapeInterval, scrape_timeout: scrapeInterval },
     scrape_configs: [{ job_name: "test", static_configs: [{ targets: scrapeTargets }] }],
   };

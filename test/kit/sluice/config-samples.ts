@@ -30,7 +30,9 @@ export function goodSamples(row: LeafRow): readonly Sample[] {
       return row.values.map((text) => ({ raw: text, text, value: text }));
     case "duration":
       return [
-        { raw: "1m30s", text: "1m30s", value: 90_000 },
+        row.most === undefined
+          ? { raw: "1m30s", text: "1m30s", value: 90_000 }
+          : { raw: "30s", text: "30s", value: 30_000 },
         { raw: "11s500ms", text: "11s500ms", value: 11_500 },
         ...(row.least === "any" ? [{ raw: "-1s", text: "-1s", value: -1_000 }] : []),
         ...(row.least === "0s" ? [{ raw: 0, text: "0", value: 0 }] : []),

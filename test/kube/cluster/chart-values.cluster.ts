@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { nameOf } from "#config/read/variables.ts";
 import type { LeafRow } from "#config/table/row.ts";
-import { validateText } from "#config/table/value.ts";
+import { validateText, validateValue } from "#config/table/value.ts";
 import { leaves, PROCESSES } from "#config/tree.ts";
 import { folderOf } from "../../kit/folder.ts";
 import {
@@ -327,9 +327,13 @@ test("sidecars and controllers do not share a Secret with a password or a privat
     treeOf(`sluice-${process}.${process}.config.etcd.username`, process);
   const tls = (process: string, certificate: boolean) =>
     treeOf(`sluice-${process}.tls.etcd`, { secretName: "tls", certificate });
-  const release = (...values: readonly Values[]) =>
-    objectsIn("sluice", merged(user("agent"), user("controller"), ...values));
-  const both = (name: string) => merged(password("agent", name), password("controller", "shared"));
+  const release = (...values: readonly Values[]) => objectsIn("sluice", merged(...values));
+  const both = (name: string) =>
+    merged(
+      ...["agent", "controller"].map(user),
+      password("agent", name),
+      password("controller", "shared"),
+    );
   const refused = /sluice-agent: wanted a Secret for sidecars .* got (shared|tls) in the values/;
   await assert.rejects(release(both("shared")), refused);
   await assert.rejects(release(tls("agent", true), tls("controller", true)), refused);
@@ -345,6 +349,11 @@ test("values that only the API server would refuse are refused with their path",
   for (const [path, value, where] of [
     ["fullnameOverride", "UPPER_case", "/fullnameOverride"],
     ["commonLabels", { team: "not a label" }, "/commonLabels/team"],
+    ["commonLabels", { "not a name": "x" }, "/commonLabels"],
+    ["serviceMonitor.labels", { team: "not a label" }, "/serviceMonitor/labels/team"],
+    ["prometheusRule.labels", { team: "not a label" }, "/prometheusRule/labels/team"],
+    ["dashboard.labels", { team: "not a label" }, "/dashboard/labels/team"],
+    ["dashboard.annotations", { "a/b/c": "x" }, "/dashboard/annotations"],
     ["serviceAccount.name", "Agent", "/serviceAccount/name"],
     ["controller.tolerations", [{ foo: 1 }], "/controller/tolerations/0"],
     ["controller.affinity", { foo: 1 }, "/controller/affinity"],
@@ -355,6 +364,14 @@ test("values that only the API server would refuse are refused with their path",
     ["controller.topologySpreadConstraints", [{}], "/controller/topologySpreadConstraints/0"],
   ] as const)
     await assert.rejects(controller(treeOf(path, value)), new RegExp(`at '${where}'`), path);
+});
+
+test("annotations of an account that the chart does not make are refused", async () => {
+  const serviceAccount = { name: "mine", annotations: { role: "x" } };
+  const refused = /serviceAccount\.annotations: wanted none beside serviceAccount\.name/;
+  await assert.rejects(controller({ serviceAccount }), refused);
+  const installationMode = "KUBERNETES_DAEMONSET";
+  await assert.rejects(agent({ installationMode, serviceAccount }), refused);
 });
 
 test("without an etcd, a chart says which value to set", async () => {
@@ -381,6 +398,19 @@ function plainLeaves(
     .map(({ path, row }) => [path, row] as const);
 }
 
+/** Values of keys that are refused beside others of the samples. */
+const TOGETHER: readonly (readonly [path: RegExp, raw: unknown])[] = [
+  [/_file$/, "/tls/file"],
+  [/^etcd\.username$/, "sluice"],
+  [/tls\.enabled$|^server\.administration\.enabled$/, true],
+  [/^server\.tls\.allowed_cn$/, "agents.example.com"],
+  [/^dist_cache\.tls\.allowed_cn$/, "agents"],
+  [/^counters\.redis\.url$/, "rediss://redis:6379"],
+  [/^counters\.redis\.cluster$/, false],
+  [/^counters\.redis\.sentinel\.addresses$/, ["sentinel:26379"]],
+  [/send_batch_max_size$/, 0],
+];
+
 for (const process of ["agent", "controller"] as const) {
   const chart = `sluice-${process}` as const;
   const main = async (...values: readonly Values[]) =>
@@ -390,11 +420,11 @@ for (const process of ["agent", "controller"] as const) {
 
   test(`${process}.config becomes variables that mean the same`, async () => {
     for (const at of [0, 1]) {
-      const samples = plainLeaves(process).map(([path, row]) => ({
-        path,
-        row,
-        sample: goodSamples(row).at(at) ?? goodSamples(row)[0],
-      }));
+      const samples = plainLeaves(process).map(([path, row]) => {
+        const sample = goodSamples(row).at(at) ?? goodSamples(row)[0];
+        const raw = TOGETHER.find(([fits]) => fits.test(path))?.[1] ?? sample?.raw;
+        return { path, row, raw };
+      });
       // The chart needs to know these two: one names a port, the other one has to be there.
       const fixed = treeOf(process, {
         config: {
@@ -405,16 +435,17 @@ for (const process of ["agent", "controller"] as const) {
         },
       });
       const values = merged(
-        ...samples.map(({ path, sample }) => treeOf(`${process}.config.${path}`, sample?.raw)),
+        ...samples.map(({ path, raw }) => treeOf(`${process}.config.${path}`, raw)),
+        treeOf(`${process}.secrets.etcd.password`, { name: "etcd", key: "password" }),
         fixed,
       );
       const env = environment(envOf(await main(values)));
-      for (const { path, row, sample } of samples) {
+      for (const { path, row, raw } of samples) {
         if (/^(?:server\.listener\.addr|etcd\.endpoints|dist_cache\.)/.test(path)) continue;
         const text = env[nameOf(process, path, "leaf")];
-        assert.ok(text !== undefined && sample !== undefined, path);
-        if (row.kind === "objects") assert.deepEqual(JSON.parse(text), sample.raw, path);
-        else assert.deepEqual(validateText(row, text), { value: sample.value }, path);
+        assert.ok(text !== undefined && raw !== undefined, path);
+        if (row.kind === "objects") assert.deepEqual(JSON.parse(text), raw, path);
+        else assert.deepEqual(validateText(row, text), validateValue(row, raw), path);
       }
     }
   });

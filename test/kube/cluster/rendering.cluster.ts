@@ -82,14 +82,17 @@ test("probes ask for routes that Sluice has", async () => {
 });
 
 test("the injector's rights on Secrets are limited where the cluster can do that, and only where it has some", async () => {
-  const secrets = { etcd: { password: { name: "users", key: "agent" } } };
+  const user = {
+    config: { etcd: { username: "agent" } },
+    secrets: { etcd: { password: { name: "users", key: "agent" } } },
+  };
   const flags = ["--api-versions", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"];
   const policies = async (more: object, of: readonly string[] = flags) =>
     (await objectsIn("sluice-agent", merged(needed("agent"), { agent: more }), of)).filter(
       ({ kind }) => kind.startsWith("ValidatingAdmissionPolicy"),
     );
-  assert.equal((await policies({ secrets })).length, 2, "a policy and its binding");
-  assert.equal((await policies({ secrets }, [])).length, 0, "an older cluster");
+  assert.equal((await policies(user)).length, 2, "a policy and its binding");
+  assert.equal((await policies(user, [])).length, 0, "an older cluster");
   assert.equal((await policies({})).length, 0, "no Secrets");
 });
 

@@ -35,7 +35,7 @@ async function may(
 test("each process has the rights that it uses, and no other", async (t) => {
   const namespace = await restrictedNamespace(t, client);
   const team = await restrictedNamespace(t, client);
-  const etcd = { etcd: { endpoints: ["http://etcd:2379"] } };
+  const etcd = { etcd: { endpoints: ["http://etcd:2379"], username: "sluice" } };
   const controllers = { chart: "sluice-controller", namespace, name: "sluice-controller" } as const;
   const agents = { chart: "sluice-agent", namespace, name: "sluice-agent" } as const;
   const secrets = { etcd: { password: { name: "etcd-users", key: "agent" } } };

@@ -75,6 +75,82 @@ Fails where an address holds a user or a password. Takes tree, path (""), and wh
 {{- end -}}
 
 {{/*
+Fails where the process would refuse values that fit the schema: together, or because a duration is too long. Takes context, prefix,
+where (what the values are called), config and secrets (trees), defaults (texts by name of variable, which the configuration
+overrides) and extra (entries of `env`, which override both). files/rules.json is generated from the configuration tables.
+*/}}
+{{- define "sluice.refuseByRules" -}}
+{{- $texts := mergeOverwrite (dict) .defaults (include "sluice.variables" (dict "prefix" .prefix "tree" .config "raw" true) | fromJson) -}}
+{{- $secret := include "sluice.references" (dict "prefix" .prefix "tree" .secrets) | fromJson -}}
+{{- range .extra -}}
+{{- if .valueFrom }}{{ $_ := set $secret .name true }}{{ else }}{{ $_ := set $texts .name (.value | default "") }}{{ end -}}
+{{- end -}}
+{{- range (.context.Files.Get "files/rules.json" | fromJsonArray) -}}
+{{- $scope := dict "rules" .rules "durations" .durations "where" (printf "%s.config" $.where) -}}
+{{- if .list -}}
+{{- $where := printf "%s.config.%s.[]" $.where .list -}}
+{{- $items := $.config -}}
+{{- range splitList "." .list }}{{ $items = ternary (index ($items | default dict) .) list (kindIs "map" $items) }}{{ end -}}
+{{- range $items -}}
+{{- include "sluice.refuseObject" (merge (dict "prefix" "" "secret" dict "where" $where "texts" (include "sluice.variables" (dict "prefix" "" "tree" . "raw" true) | fromJson)) $scope) -}}
+{{- end -}}
+{{- else -}}
+{{- include "sluice.refuseObject" (merge (dict "prefix" $.prefix "texts" $texts "secret" $secret) $scope) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+One object of the above. Takes rules, durations, where, prefix, texts (by name of variable) and secret: names of variables whose
+texts are not known here, so that a rule about their content does not hold.
+*/}}
+{{- define "sluice.refuseObject" -}}
+{{- range .durations -}}
+{{- $text := toString (index $.texts (printf "%s_%s" $.prefix .name)) -}}
+{{- if regexMatch "[0-9][a-zµ]+$" $text -}}
+{{- $ms := include "sluice.milliseconds" $text | float64 -}}
+{{- if or (lt $ms (float64 .least)) (gt $ms (float64 .most)) -}}
+{{- fail (printf "\n\n%s.%s: wanted %s, got %s\n" $.where .path .wanted $text) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range .rules -}}
+{{- $holds := true -}}
+{{- range .when -}}
+{{- $name := printf "%s_%s" $.prefix .name -}}
+{{- $text := ternary (index $.texts $name) .default (hasKey $.texts $name) -}}
+{{- if eq $text "[]" }}{{ $text = "" }}{{ end -}}
+{{- if hasKey $.secret $name -}}
+{{- $holds = and $holds (eq .is "is not") (eq .of "") -}}
+{{- else if eq .is "is" -}}
+{{- $holds = and $holds (eq $text .of) -}}
+{{- else if eq .is "is not" -}}
+{{- $holds = and $holds (ne $text .of) -}}
+{{- else if eq .is "lacks" -}}
+{{- $holds = and $holds (not (hasPrefix .of $text)) -}}
+{{- else -}}
+{{- /* The default of a number fits the other one. */ -}}
+{{- $other := printf "%s_%s" $.prefix .of -}}
+{{- $holds = and $holds (hasKey $.texts $name) (hasKey $.texts $other) (lt (float64 $text) (float64 (index $.texts $other))) -}}
+{{- end -}}
+{{- end -}}
+{{- if $holds -}}
+{{- fail (printf "\n\n%s.%s: wanted %s\n" $.where .path .wanted) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The milliseconds of a duration such as 1h30m. Takes its text. */}}
+{{- define "sluice.milliseconds" -}}
+{{- $sum := 0.0 -}}
+{{- range regexFindAll "[0-9.]+[a-zµ]+" . -1 -}}
+{{- $unit := regexFind "[a-zµ]+" . -}}
+{{- $sum = addf $sum (mulf (float64 (regexFind "[0-9.]+" .)) (index (dict "ns" 0.000001 "us" 0.001 "µs" 0.001 "ms" 1.0 "s" 1000.0 "m" 60000.0 "h" 3600000.0) $unit)) -}}
+{{- end -}}
+{{- ternary (mulf -1.0 $sum) $sum (hasPrefix "-" .) -}}
+{{- end -}}
+
+{{/*
 The `env` of a process, as a list. Takes prefix, config and secrets (trees), defaults (texts by name of variable, which
 the configuration overrides) and extra (a list of further entries). Facts about the pod come first, because only later
 texts can name them.
@@ -173,5 +249,12 @@ the tree is called, and beside: why others must reach it. A courtesy: other name
 {{- $addr := toString (((.config.server | default dict).listener | default dict).addr) -}}
 {{- if regexMatch "(?i)^(127\\.|(localhost|ip6-localhost|ip6-loopback)\\.?:|\\[[0:]+1\\]|\\[[0:]+ffff:(127\\.|7f))" $addr -}}
 {{- fail (printf "\n\n%s.server.listener.addr: wanted an address that other pods and probes reach, such as :8080, beside %s, got %s\n" .where .beside $addr) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Fails where annotations are for an account that the chart does not make. Takes the values of serviceAccount. */}}
+{{- define "sluice.refuseOthersAccount" -}}
+{{- if and .name .annotations -}}
+{{- fail (printf "\n\nserviceAccount.annotations: wanted none beside serviceAccount.name, because the account %s is not made by this chart: annotate it yourself\n" .name) -}}
 {{- end -}}
 {{- end -}}
