@@ -57,9 +57,14 @@ describe("sluice check", () => {
     assert.match(out, /rate limiter p\/root\.0 \[user:ann, of é=%\] grants/);
 
     let sent: unknown;
-    const port = await listening(t, async (request, response) => {
-      sent = JSON.parse(await textOf(request));
-      response.end(JSON.stringify({ check_response: { decision_type: "DECISION_TYPE_ACCEPTED" } }));
+    const accepted = JSON.stringify({
+      check_response: { decision_type: "DECISION_TYPE_ACCEPTED" },
+    });
+    const port = await listening(t, (request, response) => {
+      void textOf(request).then((text) => {
+        sent = JSON.parse(text);
+        response.end(accepted);
+      });
     });
     const asked = async (...flags: string[]) => {
       const { code, err } = await run(["check", "--address", `127.0.0.1:${port}`, ...flags]);

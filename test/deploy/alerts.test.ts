@@ -209,6 +209,7 @@ const FAULTS: Readonly<Record<string, readonly Fault[]>> = {
   SluiceCheckpointsFail: [
     counts("controller", "sluice_policy_checkpoints_total", { result: "failed" }),
   ],
+  SluiceAttachingFails: [degraded("controller", "gateway_api")],
   SluiceScalingFails: [degraded("controller", "auto_scale")],
   SluiceAlertsLost: [counts("controller", "sluice_alerts_total", { result: "failed" })],
   SluiceControllerStoreAway: [degraded("controller", "store"), degraded("standby", "store")],
