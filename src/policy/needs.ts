@@ -31,8 +31,7 @@ export function supplyOf({ resources }: Policy): Supply {
     ...rules.keys(),
     ...(rego?.labels.keys() ?? []),
   ]);
-  const expected = flow?.expected_labels ?? [];
-  return { labels: [...labels, ...expected], fluxMeters: [...(flow?.flux_meters.keys() ?? [])] };
+  return { labels, fluxMeters: [...(flow?.flux_meters.keys() ?? [])] };
 }
 
 /** `root` is the tree of the whole text, and `path` the place of the policy in it. */
@@ -50,12 +49,14 @@ export function needsOf(
     return { kind, name, at: locate(root, where), path: formatPath(where) };
   };
   const { labelKeys, matchedLabels, selectors, groups, objects } = mentions(document);
+  const expected = new Set(document.resources?.flow_control?.expected_labels);
+  const isMade = (name: string) => isRequestLabel(name) || expected.has(name);
   const labels = labelKeys
-    .filter(({ name }) => !isRequestLabel(name))
+    .filter(({ name }) => !isMade(name))
     .map(({ name, path: inner }) => ({ ...need("label", name, inner), readBy: limiterAt(inner) }));
   // Callers and baggage may set labels that are not reserved, so these are not unknown.
   const matched = matchedLabels
-    .filter(({ name }) => !isRequestLabel(name))
+    .filter(({ name }) => !isMade(name))
     .map(({ name, path: inner }) =>
       need(isReserved(name) ? "label" : "matched_label", name, inner),
     );

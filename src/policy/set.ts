@@ -51,7 +51,7 @@ export function* compileSetInSteps(
     const report = new Report();
     reports.set(text, report);
     const { namespace } = text;
-    for (const document of readPolicies(text.text, text.defaultName, report).documents) {
+    for (const document of readPolicies(text.text, text.defaultName, report, namespace).documents) {
       yield;
       const compiled = yield* compileInSteps(document, { ...options, namespace }, report);
       const { source } = text;

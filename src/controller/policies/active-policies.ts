@@ -186,8 +186,14 @@ class Changes {
   }
 }
 
+/** What a policy is attached to is no part of its hash, because agents do not read it. */
 function isSameVersion(left: PolicyVersion, right: PolicyVersion): boolean {
-  return left.policy.hash === right.policy.hash && left.origin === right.origin;
+  const targets = ({ policy }: PolicyVersion) => policy.needs.map(({ target }) => target);
+  return (
+    left.policy.hash === right.policy.hash &&
+    left.origin === right.origin &&
+    JSON.stringify(targets(left)) === JSON.stringify(targets(right))
+  );
 }
 
 function isEqual(left: JsonObject | undefined, right: JsonObject | undefined): boolean {

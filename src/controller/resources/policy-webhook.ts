@@ -41,7 +41,7 @@ export function policyWebhook({
     const { plural, group } = POLICY_RESOURCES;
     const { name } = object.metadata;
     const policy = policyNameOf({ namespace, name }, own);
-    const text = documentOf(object, policy);
+    const text = documentOf({ ...object, metadata: { ...object.metadata, namespace } }, policy);
     const source = `${plural}.${group}/${namespace}/${name}`;
     running += 1;
     // One that takes too long goes on, and counts as long as it does.

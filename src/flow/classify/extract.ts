@@ -68,7 +68,7 @@ function attribute(read: Read): Extract {
   return ({ http }) => read(http);
 }
 
-/** A field of the form in an attribute; of a path, a field of its query. A body of another type cannot be read. */
+/** A field of the form in an attribute; of a path, a field of its query. A body of another type or encoding cannot be read. */
 function formField(from: string, name: string): Read {
   const read = compileAttribute(from);
   const inBody = from === "request.http.body";
@@ -76,7 +76,8 @@ function formField(from: string, name: string): Read {
   return (http) => {
     const text = read(http);
     if (typeof text !== "string" || text === "") return text || undefined;
-    if (inBody && !isFormType(http.header("content-type"))) return MALFORMED;
+    if (inBody && !isFormType(http.header("content-type"), http.header("content-encoding")))
+      return MALFORMED;
     return fieldOf(inQuery ? queryOf(text) : text, name);
   };
 }

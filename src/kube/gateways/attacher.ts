@@ -25,7 +25,7 @@ import type { AttachSettings } from "./settings.ts";
 export interface AttacherOptions {
   readonly client: KubeClient;
   readonly settings: AttachSettings;
-  /** What holds of some target is another thing than before. */
+  /** The fault of a target changed. */
   readonly changed: () => void;
   /** Called with the reason when gateways and routes are not known, and with undefined when they are. */
   readonly followed: (fault: Fault | undefined) => void;
@@ -63,6 +63,8 @@ export class Attacher {
   /** By control point; undefined for a target whose requests are asked about. */
   #faults: ReadonlyMap<string, string | undefined> = new Map();
   #due = false;
+  /** The first thing that could not be written or removed in the last round. */
+  #writeFault: Fault | undefined;
   #working: Promise<void> | undefined;
   #disarm: () => void = () => undefined;
 
@@ -104,9 +106,13 @@ export class Attacher {
     const isWanted = this.#policies.some(({ targets = [] }) =>
       targets.some((each) => each.controlPoint === controlPoint),
     );
-    if (!isWanted) return needsAttachment(target);
+    // Nobody knows what a policy with faults is to be attached to.
+    if (!isWanted)
+      return this.#policies.some(({ targets }) => targets === undefined)
+        ? []
+        : needsAttachment(target);
     const why = this.faultOf(target);
-    const text = `the ${kind} ${namespace}/${name} does not ask agents, or not about all requests`;
+    const text = `requests of the ${kind} ${namespace}/${name} are not checked, or only some of them`;
     return why === undefined ? [] : [{ code: "not_attached", text, why }];
   }
 
@@ -148,7 +154,7 @@ export class Attacher {
       this.#due = false;
       const faults = await this.#round();
       if (signal.aborted) return;
-      this.#options.followed(this.#fault);
+      this.#options.followed(this.#fault ?? this.#writeFault);
       const isSame = JSON.stringify([...faults]) === JSON.stringify([...this.#faults]);
       this.#faults = faults;
       if (!isSame) this.#options.changed();
@@ -160,9 +166,9 @@ export class Attacher {
     const faults = new Map<string, string | undefined>();
     /** Paths of objects that stay. */
     const kept = new Set<string>();
-    let failed = false;
+    this.#writeFault = undefined;
     for (const { target, owners } of this.#targets()) {
-      const found = this.#attachmentOf(target, owners);
+      const found = this.#attachmentOf(target, [...owners, ...this.#faultyOwnersOf(target)]);
       if (typeof found === "string") {
         // Whatever was written before stays until more is known.
         for (const plane of Object.values(CONTROL_PLANES)) kept.add(placeOf(plane, target));
@@ -172,14 +178,13 @@ export class Attacher {
       const whys = [...found.faults];
       for (const wanted of found.wanted) {
         kept.add(placeOf(wanted.plane, target));
-        const { why, retry } = await this.#apply(wanted);
+        const why = await this.#apply(wanted);
         if (why !== undefined) whys.push(why);
-        failed ||= retry;
       }
       faults.set(target.controlPoint, whys.length === 0 ? undefined : whys.join("; "));
     }
-    if (!(await this.#removeAllBut(kept))) failed = true;
-    if (failed) this.#retry();
+    await this.#removeAllBut(kept);
+    if (this.#writeFault !== undefined) this.#retry();
     return faults;
   }
 
@@ -204,46 +209,42 @@ export class Attacher {
     return attachmentOf(target, controllers, owners, this.#options.settings);
   }
 
-  async #apply({
-    plane,
-    object,
-  }: Wanted): Promise<{ readonly why: string | undefined; readonly retry: boolean }> {
+  /** Returns the reason for which requests are not asked about; undefined where they are. */
+  async #apply({ plane, object }: Wanted): Promise<string | undefined> {
     const { client, log } = this.#options;
     const { signal } = this.#stop;
     const { namespace = "", name } = object.metadata;
     const followed = this.#objects.get(namespace);
     const before = followed?.written(plane, name);
     if (before !== undefined && isWritten(before, object)) {
-      const why = plane.fault(before, before.metadata.generation ?? 0);
-      return { why, retry: false };
+      return plane.fault(before, before.metadata.generation ?? 0);
     }
     // Before the first list it is unknown whether it is there.
     const away = followed?.awayFrom(plane);
-    if (away !== undefined)
-      return {
-        why: `the controller cannot follow ${plane.resource.plural}: ${away}`,
-        retry: false,
-      };
+    if (away !== undefined) return `the controller cannot follow ${plane.resource.plural}: ${away}`;
     try {
       const patch = { apply: object, manager: MANAGER };
-      await client.patch(plane.resource, { namespace, name }, patch, signal);
+      const stored = await client.patch(plane.resource, { namespace, name }, patch, signal);
+      if (!isWritten(stored, object)) {
+        const why = "the API server stored something else, because of its version or a webhook";
+        throw new Fault("FAILED_PRECONDITION", why);
+      }
       log.info({ namespace, name }, `wrote the ${plane.kind} of an attached policy`);
       // The watch brings it, with what the control plane says of it.
-      return { why: WRITTEN, retry: false };
+      return WRITTEN;
     } catch (thrown) {
-      const { message } = Fault.from(thrown);
-      return { why: `the ${plane.kind} ${name} was not written: ${message}`, retry: true };
+      const { code, message } = Fault.from(thrown);
+      const why = `the ${plane.kind} ${name} was not written: ${message}`;
+      this.#writeFault ??= new Fault(code, why);
+      return why;
     }
   }
 
-  /** Removes objects of this controller that no policy wants. Returns whether all of them are gone. */
-  async #removeAllBut(kept: ReadonlySet<string>): Promise<boolean> {
+  /** Removes objects of this controller that no policy wants. */
+  async #removeAllBut(kept: ReadonlySet<string>): Promise<void> {
     const { client, log } = this.#options;
     const { signal } = this.#stop;
-    const faulty = new Set(
-      this.#policies.flatMap(({ owner, targets }) => (targets === undefined ? [owner.uid] : [])),
-    );
-    let done = true;
+    const faulty = this.#faulty;
     for (const [namespace, objects] of this.#objects) {
       for (const plane of Object.values(CONTROL_PLANES)) {
         for (const { metadata } of objects.allWritten(plane)) {
@@ -257,18 +258,32 @@ export class Attacher {
               `removed the ${plane.kind} that no policy wants any more`,
             );
           } catch (thrown) {
-            if (signal.aborted) return true;
-            const { message } = Fault.from(thrown);
-            log.warn(
-              { namespace, name },
-              `a ${plane.kind} was not removed, will be retried: ${message}`,
-            );
-            done = false;
+            if (signal.aborted) return;
+            const { code, message } = Fault.from(thrown);
+            const why = `the ${plane.kind} ${name} was not removed: ${message}`;
+            this.#writeFault ??= new Fault(code, why);
           }
         }
       }
     }
-    return done;
+  }
+
+  /** The policies whose documents have faults, by uid. What was written for them stays. */
+  get #faulty(): ReadonlySet<string> {
+    return new Set(
+      this.#policies.flatMap(({ owner, targets }) => (targets === undefined ? [owner.uid] : [])),
+    );
+  }
+
+  /** The policies with faults for which something was written for this target: they go on owning it. */
+  #faultyOwnersOf(target: Target): readonly OwnerReference[] {
+    const faulty = this.#faulty;
+    const objects = this.#objects.get(target.namespace);
+    const owners = Object.values(CONTROL_PLANES).flatMap((plane) => {
+      const { ownerReferences = [] } = objects?.written(plane, objectName(target))?.metadata ?? {};
+      return ownerReferences.filter(({ uid }) => faulty.has(uid));
+    });
+    return [...new Map(owners.map((owner) => [owner.uid, owner])).values()];
   }
 
   #retry(): void {

@@ -97,7 +97,7 @@ function planeOf(controller: string): ControlPlane | undefined {
 
 function unknownController(controller: string): string {
   const known = Object.entries(CONTROL_PLANES).map(([name, plane]) => `${plane.name} (${name})`);
-  return `its controller ${controller} is none that Sluice can configure, which are ${known.join(" and ")}`;
+  return `Sluice cannot configure its controller ${controller}, only ${known.join(" and ")}`;
 }
 
 const MAX_NAME = 253;

@@ -30,7 +30,7 @@ export interface PolicyResource {
   readonly status: unknown;
 }
 
-/** Neither names of policies nor those of namespaces can have it. */
+/** Neither names of Policy resources nor those of namespaces can have it. */
 const OF_NAMESPACE = "@";
 
 /**

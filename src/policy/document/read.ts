@@ -19,12 +19,20 @@ const MAX_ERRORS = 5;
 
 const START: Position = { line: 1, column: 1 };
 
-/** `defaultName` is the name of a policy that has none, unless it is one of a list: the file name without its extension. */
-export function readPolicies(text: string, defaultName: string, report = new Report()): Reading {
+/**
+ * `defaultName` is the name of a policy that has none, unless it is one of a list: the file name without its extension.
+ * `namespace` is the one in which resources have to be; undefined for any.
+ */
+export function readPolicies(
+  text: string,
+  defaultName: string,
+  report = new Report(),
+  namespace?: string,
+): Reading {
   const documents: PolicyDocument[] = [];
   const before = report.faults;
   const roots = parse(text, report);
-  for (const root of roots) unwrap(root, defaultName, documents, report);
+  for (const root of roots) unwrap(root, { defaultName, namespace }, documents, report);
   if (roots.length === 0 && report.faults === before) {
     report.refuse(START, [], "a policy", "no document");
   }

@@ -37,10 +37,16 @@ const POLICY_KEYS: readonly string[] = [
 const OBJECT_KEYS: readonly string[] = ["apiVersion", "kind", "metadata", "spec"];
 const LIST_KEYS: readonly string[] = ["apiVersion", "kind", "metadata", "items"];
 
-/** `defaultName` is the name of a policy that has none, unless it is one of a list. */
+interface Expected {
+  /** The name of a policy that has none, unless it is one of a list. */
+  readonly defaultName: string;
+  /** The namespace of objects; undefined for any. */
+  readonly namespace: string | undefined;
+}
+
 export function unwrap(
   root: Tree,
-  defaultName: string,
+  { defaultName, namespace }: Expected,
   into: PolicyDocument[],
   report: Report,
 ): void {
@@ -71,7 +77,8 @@ export function unwrap(
       }
       return;
     }
-    const found = unwrapObject(tree, path, path.length === 0 ? defaultName : undefined, report);
+    const expected = { defaultName: path.length === 0 ? defaultName : undefined, namespace };
+    const found = unwrapObject(tree, path, expected, report);
     if (found !== undefined) into.push({ ...found, root });
   };
   take(root, []);
@@ -80,7 +87,12 @@ export function unwrap(
 function unwrapObject(
   tree: MapTree,
   path: Path,
-  defaultName: string | undefined,
+  {
+    defaultName,
+    namespace: wanted,
+  }: Omit<Expected, "defaultName"> & {
+    readonly defaultName: string | undefined;
+  },
   report: Report,
 ): Omit<PolicyDocument, "root"> | undefined {
   const metadata = member(tree, "metadata");
@@ -107,12 +119,19 @@ function unwrapObject(
   }
   if (!usable || spec === undefined) return undefined;
   const place = [...path, "spec"];
-  const namespace = member(metadata, "namespace");
   // Without one, the person who applies the object chooses it.
-  const where = (namespace && textIn(namespace)) || "default";
-  const { spec: own, targets } = attach(spec, where, place, report);
+  const namespace = member(metadata, "namespace");
+  const found = namespace && textIn(namespace);
+  const isRight = wanted === undefined ? NAMESPACE.test(found ?? "") : found === wanted;
+  if (namespace !== undefined && namespace.kind !== "null" && !isRight) {
+    const which = wanted ?? "the name of a namespace";
+    report.refuse(namespace.at, [...path, "metadata", "namespace"], which, describe(namespace));
+  }
+  const { spec: own, targets } = attach(spec, found ?? wanted ?? "default", place, report);
   return { name, at: tree.at, tree: own, path: place, dynamicConfig, targets };
 }
+
+const NAMESPACE = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
 function textIn(tree: Tree): string | undefined {
   return tree.kind === "text" ? tree.value : undefined;

@@ -14,8 +14,16 @@ import { alerterParameters } from "../language/signals.ts";
 const LEAST_INTERVAL_MS = 1_000;
 /** Components, those inside composites counted, that each tick runs through. */
 const MOST_COMPONENTS = 1_000;
-/** The label of an alert by which an Alertmanager tells whose it is. */
-const OWNER_LABEL = "policy_name";
+/** The labels by which an Alertmanager tells what an alert is and whose. Labels of a policy would take their places. */
+const LABELS_OF_ALERTS = [
+  "alert_channels",
+  "alertname",
+  "component_id",
+  "namespace",
+  "policy_name",
+  "severity",
+  "type",
+];
 
 /** `path` is the place of the policy in its document. */
 export function checkConfinement(
@@ -35,8 +43,9 @@ export function checkConfinement(
     }
     if (message === alerterParameters) {
       const { labels } = value as { readonly labels: ReadonlyMap<string, string> };
-      const wanted = "another label: this one tells whose alert it is";
-      if (labels.has(OWNER_LABEL)) refuse([...inner, "labels", OWNER_LABEL], wanted, OWNER_LABEL);
+      const wanted = "another label: this one tells what the alert is, and whose";
+      for (const label of LABELS_OF_ALERTS)
+        if (labels.has(label)) refuse([...inner, "labels", label], wanted, label);
     }
   }
   checkResources(policy, namespace, [...path, "resources"], refuse);

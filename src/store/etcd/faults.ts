@@ -12,8 +12,12 @@ const TRANSIENT: ReadonlySet<Code> = new Set([
   "ABORTED",
 ]);
 
-export function isTransient({ code }: Fault): boolean {
-  return TRANSIENT.has(code);
+/** What a server that is too slow itself says: it passes the error of its own deadline on, without a code. */
+const OUT_OF_TIME = /^context (?:deadline exceeded|canceled)$/;
+
+export function isTransient(fault: Fault): boolean {
+  const { code } = fault;
+  return TRANSIENT.has(code) || (code === "UNKNOWN" && OUT_OF_TIME.test(detailsOf(fault)));
 }
 
 /** Whether the failed call never left this process, so that making it again cannot repeat its effect. */
@@ -87,5 +91,5 @@ function explained(thrown: Fault): { readonly code: Code; readonly message: stri
   }
   if (code === "DEADLINE_EXCEEDED") return { code: "UNAVAILABLE", message: "no answer in time" };
   if (code === "UNAVAILABLE" && neverSent(thrown)) return thrown;
-  return { code: TRANSIENT.has(code) ? "UNAVAILABLE" : code, message: said.trim() };
+  return { code: isTransient(thrown) ? "UNAVAILABLE" : code, message: said.trim() };
 }

@@ -65,7 +65,8 @@
 
 {{/* The Service that gateways ask. A release of controllers alone has that of the chart sluice-agent beside it. */}}
 {{- define "controller.gatewayAgents" -}}
-{{- $own := ternary "sluice-agent" (printf "%s-agent" .Release.Name) (contains "controller" .Release.Name) -}}
+{{- $release := dict "Release" .Release "Values" dict -}}
+{{- $own := ternary "sluice-agent" (include "sluice.name" (dict "context" $release "component" "agent")) (contains "controller" .Release.Name) -}}
 {{- $default := printf "%s.%s.svc.cluster.local:8080" $own .Release.Namespace -}}
 {{- (.Values.controller.config.gateway_api | default dict).agents | default .Values.gatewayApi.agents | default $default -}}
 {{- end -}}
