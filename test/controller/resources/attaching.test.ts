@@ -173,19 +173,56 @@ test("a policy is attached to a route, says what its control plane says, and is 
   await until("it is removed", () => shop.written() === undefined);
 });
 
+test("a policy with faults keeps its part in what another one lets go of", async (t) => {
+  const shop = await cluster(t);
+  shop.put(`${ROUTES}/checkout`, { status: { parents: [{ controllerName: ENVOY_GATEWAY }] } });
+  shop.policies.put("p", limited([ROUTE]));
+  shop.policies.put("q", limited([ROUTE]));
+  await start(t, shop, ATTACHES);
+  const owners = () => shop.written()?.metadata.ownerReferences?.map(({ name }) => name);
+  await until("both own it", () => owners()?.length === 2);
+  shop.policies.put("p", { targetRefs: [ROUTE], circuit: { components: [{ nothing: {} }] } });
+  await until("it has faults", () => shop.policies.status("p")?.status === "rejected");
+  shop.policies.put("q", limited([], [{ control_point: "ingress" }]));
+  await says(shop, "q", /^Ready True Running .*$/);
+  assert.deepEqual(owners()?.includes("p"), true);
+  assert.deepEqual(
+    shop.policies.status("p")?.warnings.filter((text) => text.includes("gateway_api")),
+    [],
+  );
+});
+
+test("a change of targets alone is a change", async (t) => {
+  const shop = await cluster(t);
+  const selectors = [{ control_point: "httproute/shop/checkout" }];
+  shop.policies.put("p", limited([], selectors));
+  await start(t, shop, ATTACHES);
+  await says(shop, "p", /^Ready True Running .*$/);
+  shop.policies.put("p", limited([ROUTE], selectors));
+  await says(shop, "p", /Ready False NotAttached .*\n.*there is no HTTPRoute shop\/checkout/);
+  shop.policies.put("p", limited([], selectors));
+  await says(shop, "p", /^Ready True Running .*$/);
+});
+
 test("an object that is not written is tried again, and the reason is said", async (t) => {
   const shop = await cluster(t);
   shop.put(`${ROUTES}/checkout`, { status: { parents: [{ controllerName: ENVOY_GATEWAY }] } });
   shop.refuse("conflict with kubectl");
   shop.policies.put("p", limited([ROUTE]));
-  await start(t, shop, ATTACHES);
+  const { address } = await start(t, shop, ATTACHES);
   await says(
     shop,
     "p",
     /SecurityPolicy sluice-httproute-checkout was not written: .*conflict with/,
   );
+  const degraded = async () => {
+    const metrics = await (await fetch(`http://${address}/metrics`)).text();
+    return /sluice_dependency_degraded\{[^}]*"gateway_api"[^}]*\} (\d)/.exec(metrics)?.[1];
+  };
+  assert.equal(await degraded(), "1", "the metric of the alert");
   shop.refuse(undefined);
   await says(shop, "p", /Envoy Gateway has not said yet/);
+  assert.equal(await degraded(), "0");
 });
 
 test("without gateway_api.enabled the status names the key and the value of the chart", async (t) => {

@@ -244,7 +244,11 @@ test("a controller with exactly the rights of its chart attaches policies, and s
     namespace,
   );
   await saying(namespace, "routes", /Attached False .*Istio cannot ask about .* one listener only/);
-  await saying(namespace, "others", /Attached False .*cannot configure its controller example\.com\/gateways/);
+  await saying(
+    namespace,
+    "others",
+    /Attached False .*cannot configure its controller example\.com\/gateways/,
+  );
   await saying(namespace, "nowhere", /Attached False .*there is no HTTPRoute .*\/missing/);
 
   // An attachment goes with its reference, and with its policy even while no controller runs.

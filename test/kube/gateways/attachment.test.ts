@@ -104,7 +104,10 @@ test("what a control plane cannot express, and a control plane that nobody knows
   assert.match(listener.faults[0] ?? "", /one listener only/);
   const other = attached(GATEWAY, ["example.com/gateways"]);
   assert.deepEqual(other.wanted, []);
-  assert.match(other.faults[0] ?? "", /Sluice cannot configure its controller example\.com\/gateways/);
+  assert.match(
+    other.faults[0] ?? "",
+    /Sluice cannot configure its controller example\.com\/gateways/,
+  );
   // A route of two gateways.
   const both = attached(ROUTE, [ENVOY_GATEWAY, ISTIO]);
   assert.equal(both.wanted.length, 1);

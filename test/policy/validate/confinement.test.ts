@@ -40,6 +40,18 @@ describe("a policy of a namespace", () => {
     assert.equal(confined(circuit(limiter("{control_point: shop/web}"))).length, 1);
   });
 
+  it("is of the namespace, also where its document does not say so", () => {
+    const object = (metadata: string, spec: string) =>
+      refused(
+        `apiVersion: fluxninja.com/v1alpha1\nkind: Policy\nmetadata: {${metadata}}\nspec:\n  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: web}]\n${spec.replace(/^/gm, "  ")}`,
+      );
+    const spec = circuit(limiter("{}"));
+    assert.deepEqual(object("name: p", spec), []);
+    assert.deepEqual(object("name: p, namespace: shop", spec), []);
+    const lines = object("name: p, namespace: pay", spec);
+    assert.match(lines.join("\n"), /metadata\.namespace: wanted shop, got "pay"/);
+  });
+
   it("selects no other service, and not every one", () => {
     const others = [
       "web.pay.svc.cluster.local",
