@@ -15,7 +15,7 @@ const LEAST_INTERVAL_MS = 1_000;
 /** Components, those inside composites counted, that each tick runs through. */
 const MOST_COMPONENTS = 1_000;
 /** The labels by which an Alertmanager tells what an alert is and whose. Labels of a policy would take their places. */
-const LABELS_OF_ALERTS = [
+const LABELS_OF_ALERTS: readonly string[] = [
   "alert_channels",
   "alertname",
   "component_id",
