@@ -141,10 +141,10 @@ describe("a policy of a namespace", () => {
         `alerter: {in_ports: {signal: {constant_signal: {value: 1}}}, parameters: {alert_name: a, labels: {${label}: b}}}`,
       );
     assert.deepEqual(confined(alerter("team")), []);
-    assert.match(
-      confined(alerter("policy_name"))[0] ?? "",
-      /parameters\.labels\.policy_name: wanted another label/,
-    );
+    for (const label of ["policy_name", "alertname", "namespace", "severity", "component_id"]) {
+      const [line = ""] = confined(alerter(label));
+      assert.ok(line.includes(`parameters.labels.${label}: wanted another label`), line);
+    }
   });
 
   it("takes no more of the controller than a tick a second of a thousand components", () => {

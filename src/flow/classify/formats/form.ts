@@ -47,7 +47,11 @@ export function fieldOf(form: string, name: string): string | Unreadable | undef
   return found;
 }
 
-const [PERCENT, PLUS, BLANK, NUL, BRACKET] = [0x25, 0x2b, 0x20, 0, 0x5b];
+const PERCENT = 0x25;
+const PLUS = 0x2b;
+const BLANK = 0x20;
+const NUL = 0;
+const BRACKET = 0x5b;
 const NO_BYTE = -1;
 
 /**
