@@ -233,6 +233,7 @@ test("rules, numbers and documents that somebody deletes from the store are writ
   const { etcd, agent, controller } = await house(t);
   await written(controller, "pub", closed("pub"));
   await until("the rule of the API is there", () => refuses(agent, "pub"));
+  await until("the rule of the file is there", () => refuses(agent, "shop"));
   const stopChecking = checking(agent, "shop");
   const stored = async (prefix: string) =>
     (await etcd.ctl("get", "--prefix", prefix, "--keys-only")).split("\n").filter(Boolean);
