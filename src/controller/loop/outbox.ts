@@ -10,7 +10,7 @@ import type { Entry, Op, Store } from "#store/store.ts";
 export type Entries = ReadonlyMap<string, Uint8Array | undefined>;
 
 interface OutboxOptions {
-  readonly store: Pick<Store, "commit">;
+  readonly store: Pick<Store, "commit" | "list">;
   readonly clock: Clock;
   /**
    * The operation which states that the store has everything that was put. Written after every removal; absent where nobody
@@ -43,6 +43,8 @@ export class Outbox {
   #state: "idle" | "busy" | "pausing" | "closed" = "idle";
   /** Something was removed, or is about to be, and `complete` has not been written since. */
   #unconfirmed = false;
+  /** Revision at which `complete` was written last; undefined where that is not known. */
+  #completeRevision: number | undefined;
   #failures = 0;
   #commitUnderWay: Promise<void> = Promise.resolve();
   #disarm: () => void = () => undefined;
@@ -146,17 +148,41 @@ export class Outbox {
   }
 
   async #commit(ops: readonly Op[]): Promise<void> {
-    const { store, complete } = this.#options;
+    const { store } = this.#options;
     try {
       if (ops.length > 0) await store.commit(ops);
       this.#unconfirmed ||= ops.some(({ kind }) => kind === "delete");
       // A commit of its own, because a store may write a large one in parts, the deletes last.
-      if (this.#unconfirmed && complete !== undefined) await store.commit([complete()]);
+      if (this.#unconfirmed) await this.#complete();
       this.#unconfirmed = false;
       this.#succeeded(ops);
     } catch (thrown) {
       this.#failed(ops, Fault.from(thrown));
     }
+  }
+
+  /**
+   * Writes `complete`, unless somebody removed it: the store may have lost more than is known here yet, and agents would take
+   * what is missing for removed.
+   */
+  async #complete(): Promise<void> {
+    const { store, complete } = this.#options;
+    if (complete === undefined) return;
+    const op = complete();
+    const { key } = op;
+    const known = this.#completeRevision;
+    // Where a write fails, it is not known whether the store has it.
+    this.#completeRevision = undefined;
+    const guards = known === undefined ? [] : [{ key, revision: known }];
+    const revision = await store.commit([op], { guards });
+    if (revision === undefined) {
+      const { entries } = await store.list(key);
+      const found = entries.find((entry) => entry.key === key);
+      this.#completeRevision = found?.revision ?? known;
+      const what = found === undefined ? "was removed" : "was written";
+      throw new Fault("ABORTED", `${key} ${what} by somebody else`);
+    }
+    this.#completeRevision = revision;
   }
 
   #succeeded(ops: readonly Op[]): void {

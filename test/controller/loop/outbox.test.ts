@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Entries, Outbox } from "#controller/loop/outbox.ts";
-import type { Op } from "#store/store.ts";
+import type { CommitOptions, Entry, Op } from "#store/store.ts";
 import { fakeClock } from "../../kit/clock.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -18,10 +18,13 @@ function outbox() {
   const reported: string[] = [];
   let failing = false;
   let held: PromiseWithResolvers<void> | undefined;
+  /** The revision at which the store has `complete`; 0 where it lacks it. */
+  let complete = 0;
   const box = new Outbox({
     clock,
     store: {
-      async commit(ops: readonly Op[]) {
+      async commit(ops: readonly Op[], { guards = [] }: CommitOptions = {}) {
+        if (guards.some(({ revision }) => revision !== complete)) return undefined;
         const each = ops.map((op) => {
           const value = op.kind === "put" ? new TextDecoder().decode(op.value) : null;
           return [op.key, value] as const;
@@ -29,7 +32,18 @@ function outbox() {
         commits.push(Object.fromEntries(each));
         await held?.promise;
         if (failing) throw new Error("away");
+        if (ops.some(({ key }) => key === "complete")) complete = commits.length;
         return commits.length;
+      },
+      async list(key: string) {
+        const entry: Entry = {
+          key,
+          value: bytes(""),
+          revision: complete,
+          created: complete,
+          leased: false,
+        };
+        return { revision: commits.length, entries: complete === 0 ? [] : [entry] };
       },
     },
     complete: () => ({ kind: "put", key: "complete", value: bytes(String(commits.length)) }),
@@ -43,6 +57,10 @@ function outbox() {
     reported,
     fail(now: boolean) {
       failing = now;
+    },
+    /** Somebody else writes `complete`, or removes it where the revision is 0. */
+    interfere(revision: number) {
+      complete = revision;
     },
     hold() {
       held = Promise.withResolvers();
@@ -187,4 +205,45 @@ test("what somebody else deletes is put back, and what was deleted or is changed
   held.resolve();
   await box.settled();
   assert.deepEqual(commits, [{ a: null }, { complete: "1" }, { b: "2" }]);
+});
+
+test("a removal is not confirmed as long as somebody has removed the confirmation", async () => {
+  const { box, clock, commits, interfere, reported, turn } = outbox();
+  box.put(entries({ a: "1", b: "1", c: "1" }));
+  await box.settled();
+  box.put(entries({ a: undefined }));
+  await box.settled();
+  assert.deepEqual(commits.at(-1), { complete: "2" });
+  interfere(0);
+  box.put(entries({ b: undefined }));
+  for (let retry = 0; retry < 5; retry++) {
+    await turn();
+    clock.advance(10_000);
+  }
+  await turn();
+  assert.ok(commits.slice(3).every((each) => !("complete" in each)));
+  assert.equal(reported.at(-1), "failed");
+  // One that somebody else wrote is no sign of a loss.
+  interfere(77);
+  for (let retry = 0; retry < 2; retry++) {
+    clock.advance(10_000);
+    await turn();
+  }
+  assert.ok("complete" in (commits.at(-1) ?? {}));
+  assert.equal(reported.at(-1), "recovered");
+});
+
+test("a confirmation that may have been written is written again", async () => {
+  const { box, clock, commits, fail, interfere, turn } = outbox();
+  box.confirm();
+  await box.settled();
+  fail(true);
+  box.confirm();
+  await turn();
+  // The store has it all the same.
+  interfere(50);
+  fail(false);
+  clock.advance(10_000);
+  await turn();
+  assert.deepEqual(commits.at(-1), { complete: "2" });
 });
