@@ -186,7 +186,7 @@ class Changes {
   }
 }
 
-/** What a policy is attached to is no part of its hash, because agents do not read it. */
+/** The hash of a policy does not cover its targets, because agents do not read them. */
 function isSameVersion(left: PolicyVersion, right: PolicyVersion): boolean {
   const targets = ({ policy }: PolicyVersion) => policy.needs.map(({ target }) => target);
   return (

@@ -166,7 +166,7 @@ export class ResourceSource implements PolicySource {
 
   /** Tells gateways and people what is in force. */
   #tell(): void {
-    // What is not compiled yet may have targets, too.
+    // A resource that is not compiled yet may have targets that would be missing here.
     if (this.#changed.size === 0) this.#options.attacher?.set(this.#attached());
     this.#statuses.write();
   }

@@ -1,4 +1,4 @@
-// What Envoy Gateway needs: a SecurityPolicy, whose context extensions tell agents the control point. Its status says whether
+// The SecurityPolicy that lets Envoy Gateway ask agents; its context extensions tell them the control point. Its status says whether
 // Envoy Gateway accepts it, for each Gateway that it concerns.
 
 import { TARGET_GROUP, type Target } from "#policy/document/targets.ts";

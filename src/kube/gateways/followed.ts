@@ -63,7 +63,7 @@ export class GatewayClasses {
   }
 }
 
-/** What is kept of a Gateway or HTTPRoute: the class of the one, the controllers of the gateways of the other. */
+/** The part of an object that is remembered: the class of a Gateway, or the controllers of the gateways of an HTTPRoute. */
 type Parent = string | readonly string[];
 
 export class GatewayObjects {

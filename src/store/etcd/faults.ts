@@ -12,7 +12,7 @@ const TRANSIENT: ReadonlySet<Code> = new Set([
   "ABORTED",
 ]);
 
-/** What a server that is too slow itself says: it passes the error of its own deadline on, without a code. */
+/** A server that is too slow answers with the error of its own deadline, under the code UNKNOWN. */
 const OUT_OF_TIME = /^context (?:deadline exceeded|canceled)$/;
 
 export function isTransient(fault: Fault): boolean {

@@ -37,7 +37,7 @@ export class FrameReceiver implements FrameSink {
   #unacknowledged = 0;
   /** The stream of the current DATA frame, and whether the frame ends the request. */
   #dataStream: H2Stream | undefined;
-  /** Where nobody reads the frame: the stream, if it was answered early; otherwise 0. */
+  /** The stream of the current DATA frame if it was answered early, so that nobody reads its body; otherwise 0. */
   #unreadStream = 0;
   #dataEndsStream = false;
   /** Bytes of the frame that have not been passed on; at the end, its padding. */
