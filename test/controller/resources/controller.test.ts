@@ -1,38 +1,15 @@
 // A controller that runs policy resources, beside an API server that the test plays.
 
 import assert from "node:assert/strict";
-import { type TestContext, test } from "node:test";
+import { test } from "node:test";
 import { type FakePolicies, fakePolicies, shareOf } from "../../kit/kube/fake-policies.ts";
-import { standalone } from "../../kit/sluice/standalone.ts";
 import { until } from "../../kit/until.ts";
+import { running } from "./setup.ts";
 
 /** Less than the 30 s between two looks at all statuses, so that a source that is not told of a change fails. */
 const SOONER_MS = 15_000;
 
 const FAULTY = { circuit: { components: [{ nothing: {} }] } };
-
-async function running(t: TestContext, cluster: FakePolicies, policies = {}) {
-  const { address } = await standalone(t, {
-    policies,
-    controller: { SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED: "true" },
-    variables: cluster.variables,
-  });
-  const json = async (path: string, init: RequestInit = {}) => {
-    const headers = { "content-type": "application/json" };
-    const reply = await fetch(`http://${address}${path}`, { headers, ...init });
-    // biome-ignore lint/suspicious/noExplicitAny: replies of several routes, whose fields a test names
-    return { status: reply.status, body: (await reply.json()) as any };
-  };
-  /** Share that the sampler of a policy decided last, in percent; undefined without one. */
-  const share = async (name: string) => {
-    const { body } = await json("/v1/decisions/sampler");
-    const text = Object.entries(body.decisions).find(([key]) => key.includes(`policy-${name}-`));
-    return text && JSON.parse(String(text[1])).samplerDecision?.acceptPercentage;
-  };
-  const shares = (name: string, percent: number | undefined) =>
-    until(`${name} lets ${percent} % pass`, async () => (await share(name)) === percent);
-  return { json, share, shares };
-}
 
 function conditionsOf(cluster: FakePolicies, name: string) {
   const all = cluster.status(name)?.conditions ?? [];
@@ -137,7 +114,7 @@ test("one source owns a name: what loses says who has it, and follows when the n
   const cluster = await fakePolicies(t);
   cluster.put("half", shareOf(50));
   const file = { "half.yaml": JSON.stringify(shareOf(10)) };
-  const { shares, json } = await running(t, cluster, file);
+  const { shares, json } = await running(t, cluster, { policies: file });
   await shares("half", 10);
   await until("it says so", () => conditionsOf(cluster, "half")["Ready"] === "False LeftOut");
   const [, ready] = cluster.status("half")?.conditions ?? [];

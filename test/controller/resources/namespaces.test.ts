@@ -3,43 +3,22 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { type FakePolicies, fakePolicies, shareOf } from "../../kit/kube/fake-policies.ts";
-import { standalone } from "../../kit/sluice/standalone.ts";
 import { until } from "../../kit/until.ts";
+import { running as runningWith } from "./setup.ts";
 
 const serviceIn = (namespace: string) => `web.${namespace}.svc.cluster.local`;
 
 /** A policy for a service of this namespace. */
 const of = (namespace: string, percent: number) => shareOf(percent, serviceIn(namespace));
 
-async function running(
+const running = (
   t: TestContext,
   cluster: FakePolicies,
   settings: Readonly<Record<string, string>> = {},
-) {
-  const { address } = await standalone(t, {
-    policies: {},
-    controller: {
-      SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED: "true",
-      SVC_CONTROLLER_POLICIES_NAMESPACES: "pay,stock",
-      ...settings,
-    },
-    variables: cluster.variables,
+) =>
+  runningWith(t, cluster, {
+    controller: { SVC_CONTROLLER_POLICIES_NAMESPACES: "pay,stock", ...settings },
   });
-  const json = async (path: string, init: RequestInit = {}) => {
-    const headers = { "content-type": "application/json" };
-    const reply = await fetch(`http://${address}${path}`, { headers, ...init });
-    // biome-ignore lint/suspicious/noExplicitAny: replies of several routes, whose fields a test names
-    return { status: reply.status, body: (await reply.json()) as any };
-  };
-  const share = async (name: string) => {
-    const { body } = await json("/v1/decisions/sampler");
-    const text = Object.entries(body.decisions).find(([key]) => key.includes(`policy-${name}-`));
-    return text && JSON.parse(String(text[1])).samplerDecision?.acceptPercentage;
-  };
-  const shares = (name: string, percent: number | undefined) =>
-    until(`${name} lets ${percent} % pass`, async () => (await share(name)) === percent);
-  return { json, shares, share };
-}
 
 function conditionsOf(cluster: FakePolicies, name: string, namespace: string) {
   const all = cluster.status(name, namespace)?.conditions ?? [];
