@@ -13,6 +13,7 @@ import type { MetricRow } from "#telemetry/metrics/table/row.ts";
 import { METRICS } from "#telemetry/metrics/table.ts";
 import { prometheus } from "../../deploy/tools/install.ts";
 import { folderOf } from "../kit/folder.ts";
+import { type Chart, chartPath } from "../kit/kube/helm.ts";
 
 interface Alert {
   readonly alert: string;
@@ -22,21 +23,21 @@ interface Alert {
 
 const ROOT = join(import.meta.dirname, "../..");
 const CHARTS = ["sluice-agent", "sluice-controller"] as const;
-const file = (chart: string, name: string) => join(ROOT, "deploy/charts", chart, "files", name);
+const file = (chart: Chart, name: string) => chartPath(chart, "files", name);
 
 /** The files with alerts of a chart. */
-function alertFiles(chart: string): readonly string[] {
+function alertFiles(chart: Chart): readonly string[] {
   return globSync("*alerts.yaml", { cwd: file(chart, "") }).map((name) => file(chart, name));
 }
 
-function alertsOf(chart: string): readonly Alert[] {
+function alertsOf(chart: Chart): readonly Alert[] {
   return alertFiles(chart).flatMap((path) => {
     const { groups } = parse(readFileSync(path, "utf8"));
     return groups.flatMap(({ rules }: { readonly rules: readonly Alert[] }) => rules);
   });
 }
 
-function queriesOf(chart: string): readonly string[] {
+function queriesOf(chart: Chart): readonly string[] {
   const { panels } = JSON.parse(readFileSync(file(chart, "dashboard.json"), "utf8"));
   return panels.flatMap(({ targets }: { readonly targets: readonly { readonly expr: string }[] }) =>
     targets.map(({ expr }) => expr),
@@ -178,7 +179,7 @@ test("each alert has a runbook page, and each page an alert", () => {
 });
 
 test("each dependency on the Kubernetes API has an alert, for each program that has it", () => {
-  const asks = (file: string, dependency: string) =>
+  const asks = (file: Chart, dependency: string) =>
     alertsOf(file).some(({ expr }) =>
       namesIn(expr).selectors.some(
         ({ name, matchers }) =>
@@ -188,7 +189,7 @@ test("each dependency on the Kubernetes API has an alert, for each program that 
     );
   const known = globSync("src/{agent,controller,injector}/**/*.ts", { cwd: ROOT }).flatMap((path) =>
     [...readFileSync(join(ROOT, path), "utf8").matchAll(/health\.dependency\("([^"]+)"\)/g)].map(
-      ([, name = ""]) => [
+      ([, name = ""]): [Chart, string] => [
         path.startsWith("src/agent/") ? "sluice-agent" : "sluice-controller",
         name,
       ],
@@ -200,7 +201,7 @@ test("each dependency on the Kubernetes API has an alert, for each program that 
       `${name} is a dependency`,
     );
   // Rules and the leadership have alerts by metrics of their own.
-  for (const [chart = "", name = ""] of known)
+  for (const [chart, name] of known)
     if (!["rules", "leadership"].includes(name)) assert.ok(asks(chart, name), `${chart}: ${name}`);
 });
 

@@ -3,21 +3,19 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { test } from "node:test";
 import { Ajv, type ErrorObject } from "ajv";
 import { parse } from "yaml";
 import { leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
+import { type Chart, chartPath } from "../kit/kube/helm.ts";
 import { goodSamples } from "../kit/sluice/config-samples.ts";
 
-const CHARTS = join(import.meta.dirname, "../../deploy/charts");
-
-function read(chart: string, file: string): string {
-  return readFileSync(join(CHARTS, chart, file), "utf8");
+function read(chart: Chart, file: string): string {
+  return readFileSync(chartPath(chart, file), "utf8");
 }
 
 /** The faults that the schema of a chart finds in values, each with its path. */
-function faultsIn(chart: string): (values: unknown) => readonly string[] {
+function faultsIn(chart: Chart): (values: unknown) => readonly string[] {
   const ajv = new Ajv({ allErrors: true, strict: false });
   const validate = ajv.compile(JSON.parse(read(chart, "values.schema.json")));
   const path = ({ instancePath, params }: ErrorObject) =>
@@ -25,7 +23,7 @@ function faultsIn(chart: string): (values: unknown) => readonly string[] {
   return (values) => (validate(values) ? [] : (validate.errors ?? []).map(path));
 }
 
-for (const chart of ["sluice-agent", "sluice-controller", "sluice"]) {
+for (const chart of ["sluice-agent", "sluice-controller", "sluice"] as const) {
   test(`the values of ${chart} fit its schema`, () => {
     assert.deepEqual(faultsIn(chart)(parse(read(chart, "values.yaml"))), []);
   });

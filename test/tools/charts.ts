@@ -166,6 +166,9 @@ const MONITOR = only({
   labels: LABELS,
 });
 
+/** Folder of the charts that the chart `sluice` consists of, from the root of the repository. */
+export const SUBCHARTS = "deploy/charts/sluice/charts";
+
 const GLOBAL = {
   // Other charts of a release have values here, too.
   type: "object",
@@ -458,18 +461,18 @@ function ruleText(process: ProcessName): string {
 
 /** The values of a chart, which its templates cannot tell from those that somebody set. */
 function defaultsOf(chart: string): string {
-  const text = readFileSync(`deploy/charts/${chart}/values.yaml`, "utf8");
+  const text = readFileSync(`${SUBCHARTS}/${chart}/values.yaml`, "utf8");
   return `${JSON.stringify(parse(text), undefined, 1)}\n`;
 }
 
 /** By path from the root of the repository, each with the function that returns its text. */
 export const CHART_FILES: Readonly<Record<string, () => string>> = {
-  "deploy/charts/sluice-agent/values.schema.json": agentValues,
-  "deploy/charts/sluice-agent/files/defaults.json": () => defaultsOf("sluice-agent"),
-  "deploy/charts/sluice-agent/files/rules.json": () => ruleText("agent"),
-  "deploy/charts/sluice-agent/files/secrets.json": () => secretKeys("agent"),
-  "deploy/charts/sluice-controller/values.schema.json": controllerValues,
-  "deploy/charts/sluice-controller/files/rules.json": () => ruleText("controller"),
-  "deploy/charts/sluice-controller/files/secrets.json": () => secretKeys("controller"),
+  [`${SUBCHARTS}/sluice-agent/values.schema.json`]: agentValues,
+  [`${SUBCHARTS}/sluice-agent/files/defaults.json`]: () => defaultsOf("sluice-agent"),
+  [`${SUBCHARTS}/sluice-agent/files/rules.json`]: () => ruleText("agent"),
+  [`${SUBCHARTS}/sluice-agent/files/secrets.json`]: () => secretKeys("agent"),
+  [`${SUBCHARTS}/sluice-controller/values.schema.json`]: controllerValues,
+  [`${SUBCHARTS}/sluice-controller/files/rules.json`]: () => ruleText("controller"),
+  [`${SUBCHARTS}/sluice-controller/files/secrets.json`]: () => secretKeys("controller"),
   "deploy/charts/sluice/values.schema.json": umbrellaValues,
 };

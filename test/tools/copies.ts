@@ -1,6 +1,7 @@
 // Files that have to lie in several places: Helm reads only what is in a chart, and a container only what is mounted.
 
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
+import { SUBCHARTS } from "./charts.ts";
 
 const sourceOf = (path: string) => () => readFileSync(path, "utf8");
 
@@ -14,18 +15,31 @@ function composedEnvoy(): string {
   return about + body.replace(loopback, "address: 0.0.0.0, port_value: 10000");
 }
 
+/**
+ * The library chart in the chart of agents or controllers, where Helm looks for it when it installs that chart alone. A
+ * link would do for Helm, too, but Helm prints a line about each link.
+ */
+function libraryOf(chart: string): Record<string, () => string> {
+  const library = `${SUBCHARTS}/sluice-library`;
+  const files = globSync("{Chart.yaml,templates/*}", { cwd: library });
+  const copyOf = (file: string) => `${SUBCHARTS}/${chart}/charts/sluice-library/${file}`;
+  return Object.fromEntries(files.map((file) => [copyOf(file), sourceOf(`${library}/${file}`)]));
+}
+
 /** By path from the root of the repository, each with the function that returns its text. */
 export const COPIES: Readonly<Record<string, () => string>> = {
-  "deploy/charts/sluice-agent/files/alerts.yaml": sourceOf("deploy/prometheus/agent.yaml"),
-  "deploy/charts/sluice-agent/files/dashboard.json": sourceOf("deploy/grafana/agents.json"),
-  "deploy/charts/sluice-controller/files/alerts.yaml": sourceOf(
+  [`${SUBCHARTS}/sluice-agent/files/alerts.yaml`]: sourceOf("deploy/prometheus/agent.yaml"),
+  [`${SUBCHARTS}/sluice-agent/files/dashboard.json`]: sourceOf("deploy/grafana/agents.json"),
+  [`${SUBCHARTS}/sluice-controller/files/alerts.yaml`]: sourceOf(
     "deploy/prometheus/controller.yaml",
   ),
-  "deploy/charts/sluice-controller/files/injector-alerts.yaml": sourceOf(
+  [`${SUBCHARTS}/sluice-controller/files/injector-alerts.yaml`]: sourceOf(
     "deploy/prometheus/injector.yaml",
   ),
-  "deploy/charts/sluice-controller/files/dashboard.json": sourceOf(
+  [`${SUBCHARTS}/sluice-controller/files/dashboard.json`]: sourceOf(
     "deploy/grafana/controllers.json",
   ),
+  ...libraryOf("sluice-agent"),
+  ...libraryOf("sluice-controller"),
   "deploy/compose/envoy.yaml": composedEnvoy,
 };

@@ -1,7 +1,7 @@
 // Writes the reference pages in `docs/` from the tables that the code runs by.
 
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { createOperationContext, REPLY_HEADERS } from "#api/context.ts";
 import { grpcServices, httpRoutes } from "#api/endpoints.ts";
 import { controlPointGrpcService, controlPointRoutes } from "#api/fleet/control-points.ts";
@@ -67,7 +67,8 @@ export const PAGES: Readonly<Record<string, () => string>> = {
   "policy.schema.json": () => `${JSON.stringify(policySchema(), undefined, 1)}\n`,
   "routes.md": routesPage,
   "who-talks-to-whom.svg": picture,
-  "../deploy/charts/sluice-controller/crds/policies.fluxninja.com.yaml": policyDefinition,
+  "../deploy/charts/sluice/charts/sluice-controller/crds/policies.fluxninja.com.yaml":
+    policyDefinition,
 };
 
 const HTTP_HEAD = ["method", "path", "what it does", "access", "flags"];
@@ -239,6 +240,8 @@ function errorsPage(): string {
 
 if (import.meta.main) {
   for (const [file, text] of Object.entries(PAGES)) {
-    writeFileSync(join(import.meta.dirname, "../../docs", file), text());
+    const path = join(import.meta.dirname, "../../docs", file);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, text());
   }
 }

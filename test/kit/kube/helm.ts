@@ -26,18 +26,19 @@ export interface Rendered {
   readonly [field: string]: any;
 }
 
-const CHARTS = join(import.meta.dirname, "../../../deploy/charts");
+const UMBRELLA = join(import.meta.dirname, "../../../deploy/charts/sluice");
 /** The version that charts are rendered for where there is no cluster. */
 const KUBERNETES = ["--kube-version", "1.34.1"];
 const run = promisify(execFile);
 
 export function chartPath(chart: Chart, ...inside: readonly string[]): string {
-  return join(CHARTS, chart, ...inside);
+  return join(UMBRELLA, chart === "sluice" ? "" : `charts/${chart}`, ...inside);
 }
 
 /**
  * Runs Helm with these values in a file and resolves with its standard output. Rejects with what it wrote to standard
- * error. `kubeconfig` names the cluster; without it, none is reachable.
+ * error, which is also what users see of a chart's plumbing: an installation that succeeds prints nothing there.
+ * `kubeconfig` names the cluster; without it, none is reachable.
  */
 export async function helm(
   args: readonly string[],
@@ -57,7 +58,8 @@ export async function helm(
     };
     const withValues = /^(?:template|install|upgrade|lint)$/.test(args[0] ?? "");
     const all = withValues ? [...args, "--values", file] : args;
-    const { stdout } = await run(command(), all, { env, maxBuffer: 1 << 26 });
+    const { stdout, stderr } = await run(command(), all, { env, maxBuffer: 1 << 26 });
+    if (withValues && stderr !== "") throw new Error(`Helm printed: ${stderr}`);
     return stdout;
   } catch (thrown) {
     if (!(thrown instanceof Error && "stderr" in thrown)) throw thrown;

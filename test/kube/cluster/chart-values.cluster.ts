@@ -531,8 +531,8 @@ for (const process of ["agent", "controller"] as const) {
 
 test("the notes of the chart sluice name only what the release has", async (t) => {
   const folder = folderOf(t);
-  cpSync(chartPath("sluice", ".."), folder, { recursive: true, dereference: true });
-  const templates = join(folder, "sluice/templates");
+  cpSync(chartPath("sluice"), folder, { recursive: true });
+  const templates = join(folder, "templates");
   const notes = readFileSync(join(templates, "NOTES.txt"), "utf8");
   // Helm prints notes only with a cluster, so here they are the field of an object.
   const object = 'kind: Notes\nmetadata: { name: notes }\ntext: {{ include "notes" . | toJson }}\n';
@@ -541,7 +541,7 @@ test("the notes of the chart sluice name only what the release has", async (t) =
     `{{- define "notes" }}${notes}{{ end }}apiVersion: v1\n${object}`,
   );
   const notesOf = async (values: Values): Promise<string> => {
-    const args = ["template", "x", join(folder, "sluice"), "--namespace", "sluice"];
+    const args = ["template", "x", folder, "--namespace", "sluice"];
     const flags = ["--kube-version", "1.34.1", "--show-only", "templates/notes.yaml"];
     return objectsOf(await helm([...args, ...flags], { values }))[0]?.["text"];
   };

@@ -95,7 +95,7 @@ const AFTER: readonly (readonly [start: string, holds: (said: string) => unknown
     },
   ],
   [
-    "kubectl delete --filename deploy/charts/sluice-controller/crds",
+    "kubectl delete --filename deploy/charts/sluice/charts/sluice-controller/crds",
     // The server removes a group by and by.
     () =>
       until(

@@ -11,8 +11,8 @@ const PAGES = [
   "docs/kubernetes.md",
   "deploy/charts/README.md",
   "deploy/charts/sluice/README.md",
-  "deploy/charts/sluice-agent/README.md",
-  "deploy/charts/sluice-controller/README.md",
+  "deploy/charts/sluice/charts/sluice-agent/README.md",
+  "deploy/charts/sluice/charts/sluice-controller/README.md",
 ];
 
 /** The values file that the chart's page shows for production. */

@@ -16,7 +16,7 @@ import { authority, temporaryFolder } from "../../kit/servers/tls.ts";
 import { until } from "../../kit/until.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
-const CHART = join(ROOT, "deploy/charts/sluice-controller");
+const CHART = join(ROOT, "deploy/charts/sluice/charts/sluice-controller");
 const POLICY = { apiVersion: "fluxninja.com/v1alpha1", kind: "Policy" };
 const RIGHTS = parse(readFileSync(join(CHART, "files/policy-rights.yaml"), "utf8"));
 
