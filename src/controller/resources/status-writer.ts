@@ -1,5 +1,5 @@
-// Writes the statuses of policy resources when they are no longer right, and events about what changed. A namespace in which
-// that fails is tried again, and the others do not wait for it.
+// Writes the statuses of policy resources when they are no longer right, and events about what changed. A status that cannot
+// be written is tried again later, and the others do not wait for it.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault, isServerAway } from "#base/fault.ts";
@@ -36,7 +36,7 @@ export class StatusWriter {
   #writing: Promise<void> | undefined;
   /** Statuses are to be looked at again by the round under way; `all`: also for the number of agents. */
   #due: "nothing" | "state" | "all" = "nothing";
-  /** Messages of statuses that cannot be written, by namespace. */
+  /** Why a status cannot be written, by the name of its policy. */
   readonly #failing = new Map<string, string>();
   #disarm: () => void = () => undefined;
 
@@ -78,16 +78,22 @@ export class StatusWriter {
     while (this.#due !== "nothing" && !signal.aborted) {
       const due = this.#due;
       this.#due = "nothing";
-      const faulty = new Set<string>();
-      for (const known of this.#options.known()) {
+      const all = this.#options.known();
+      this.#forgetAllBut(all.map(({ resource }) => resource.policy));
+      /** Namespaces in which this controller may write no status. */
+      const forbidden = new Set<string>();
+      let isFaulty = false;
+      for (const known of all) {
         if (signal.aborted) return;
         const { namespace } = known.resource;
-        if (faulty.has(namespace)) continue;
+        if (forbidden.has(namespace)) continue;
         const fault = await this.#writeOne(known, due);
-        if (fault !== undefined) faulty.add(namespace);
-        if (fault !== undefined && isServerAway(fault)) break;
+        if (fault === undefined) continue;
+        isFaulty = true;
+        if (fault.code === "PERMISSION_DENIED") forbidden.add(namespace);
+        if (isServerAway(fault)) break;
       }
-      if (faulty.size > 0) return this.#refresh(RETRY_MS);
+      if (isFaulty) return this.#refresh(RETRY_MS);
     }
   }
 
@@ -107,20 +113,23 @@ export class StatusWriter {
       written(policyResource(stored, client.namespace));
       for (const event of eventsBetween(resource.status, status))
         record({ ...POLICY_KIND, namespace, name, uid }, event);
-      if (this.#failing.delete(namespace)) {
-        log.info({ namespace }, "statuses of policy resources are written again");
-      }
+      if (this.#failing.delete(policy)) log.info({ policy }, "its status is written again");
       return undefined;
     } catch (thrown) {
       const fault = Fault.from(thrown);
       const { code, message } = fault;
       // It was deleted, or made again, which the watch tells.
       if (signal.aborted || code === "NOT_FOUND" || code === "ABORTED") return undefined;
-      if (message !== this.#failing.get(namespace)) {
-        log.warn({ policy }, `a status was not written, will be retried: ${message}`);
+      if (message !== this.#failing.get(policy)) {
+        log.warn({ policy }, `its status was not written, will be retried: ${message}`);
       }
-      this.#failing.set(namespace, message);
+      this.#failing.set(policy, message);
       return fault;
     }
+  }
+
+  #forgetAllBut(policies: readonly string[]): void {
+    const kept = new Set(policies);
+    for (const policy of this.#failing.keys()) if (!kept.has(policy)) this.#failing.delete(policy);
   }
 }

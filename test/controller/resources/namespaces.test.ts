@@ -132,3 +132,22 @@ test("statuses that cannot be written in one namespace are written in the others
   await isReady(cluster, "half", "stock", "True Running");
   assert.equal(cluster.status("half", "pay"), undefined);
 });
+
+test("a status that the API server refuses keeps no other from being written, and is tried again", async (t) => {
+  const cluster = await fakePolicies(t);
+  const { before } = cluster.api;
+  let isRefused = true;
+  cluster.api.before = (asked) => {
+    const isBad = asked.method === "PATCH" && asked.path.includes("/policies/bad/");
+    if (!isBad || !isRefused) return before(asked);
+    asked.reply(422, { kind: "Status", reason: "Invalid", message: "a webhook refuses it" });
+    return true;
+  };
+  cluster.put("bad", shareOf(10));
+  cluster.put("half", shareOf(50));
+  await running(t, cluster);
+  await isReady(cluster, "half", "shop", "True Running");
+  assert.equal(cluster.status("bad", "shop"), undefined);
+  isRefused = false;
+  await isReady(cluster, "bad", "shop", "True Running");
+});
