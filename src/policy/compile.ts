@@ -12,7 +12,7 @@ import { pathOf, portWarnings } from "./compile/port-warnings.ts";
 import { checkWiring } from "./compile/wiring.ts";
 import type { AgentConfig, Compilation, CompileOptions, JsonObject, Need } from "./compiled.ts";
 import { type Refuse, Report } from "./document/finding.ts";
-import { locate, type Path, plain } from "./document/tree.ts";
+import { locate, type Path, plain, writtenPath } from "./document/tree.ts";
 import type { PolicyDocument } from "./document/wrappers.ts";
 import { checkDynamicConfig } from "./dynamic.ts";
 import { type Policy, policy as policyTable } from "./language/policy.ts";
@@ -43,8 +43,10 @@ export function* compileInSteps(
   const value = validate(policyTable, tree, path, report, options);
   if (value === undefined) return { ok: false, findings: report.findings };
   yield;
-  const refuse: Refuse = (where, wanted, got) =>
+  const refuse: Refuse = (compiled, wanted, got) => {
+    const where = [...path, ...writtenPath(tree, compiled.slice(path.length))];
     report.refuse(() => locate(document.root, where), where, wanted, got);
+  };
   const { namespace } = options;
   if (namespace !== undefined) checkConfinement(value, namespace, path, refuse);
   const hash = options.digest(canonicalJson(value)).slice(0, HASH_DIGITS);

@@ -11,8 +11,9 @@ import { parse } from "#promql/syntax/parse.ts";
 import { pathOf } from "./compile/port-warnings.ts";
 import type { CompiledPolicy, LimiterLabel, Need, ScaledObject, Supply } from "./compiled.ts";
 import type { Target } from "./document/targets.ts";
-import { formatPath, locate, type Path, type Tree } from "./document/tree.ts";
+import { formatPath, locate, type Path, writtenPath } from "./document/tree.ts";
 import type { PolicyWarning, Warning } from "./document/warning.ts";
+import type { PolicyDocument } from "./document/wrappers.ts";
 import type { Message, Type } from "./language/field.ts";
 import { type Component, type Policy, policy as policyTable } from "./language/policy.ts";
 import { infraMeter as infraMeterTable } from "./language/resources.ts";
@@ -34,18 +35,13 @@ export function supplyOf({ resources }: Policy): Supply {
   return { labels, fluxMeters: [...(flow?.flux_meters.keys() ?? [])] };
 }
 
-/** `root` is the tree of the whole text, and `path` the place of the policy in it. */
 export function needsOf(
   document: Policy,
   circuit: CompiledPolicy["circuit"],
-  {
-    root,
-    path,
-    targets = [],
-  }: { readonly root: Tree; readonly path: Path; readonly targets?: readonly Target[] },
+  { root, path, tree, targets = [] }: PolicyDocument,
 ): readonly Need[] {
   const need = (kind: Need["kind"], name: string, inner: Path): Need => {
-    const where = [...path, ...inner];
+    const where = [...path, ...writtenPath(tree, inner)];
     return { kind, name, at: locate(root, where), path: formatPath(where) };
   };
   const { labelKeys, matchedLabels, selectors, groups, objects } = mentions(document);

@@ -224,7 +224,8 @@ class Validator {
     if (type.filled && tree.items.length === 0) {
       return this.#refuse(tree, path, "at least one element", "an empty list");
     }
-    return tree.items.map((item, index) => this.#field(type.of, item, [...path, index]));
+    const { items, written } = tree;
+    return items.map((item, at) => this.#field(type.of, item, [...path, written?.[at] ?? at]));
   }
 
   #map(type: Type & { readonly kind: "map" }, tree: Tree, path: Path): unknown {

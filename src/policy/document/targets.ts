@@ -130,8 +130,11 @@ function filled(tree: Tree, points: readonly string[]): Tree {
       if (key === "infra_meters") return entry;
       if (key !== "selectors" || value.kind !== "list")
         return { ...entry, value: filled(value, points) };
-      const items = value.items.flatMap((item) => selectorsOf(item, points));
-      return { ...entry, value: { ...value, items } };
+      const all = value.items.flatMap((item, index) =>
+        selectorsOf(item, points).map((selector) => ({ selector, index })),
+      );
+      const items = all.map(({ selector }) => selector);
+      return { ...entry, value: { ...value, items, written: all.map(({ index }) => index) } };
     }),
   };
 }

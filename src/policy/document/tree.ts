@@ -15,7 +15,13 @@ export interface TreeEntry {
 
 export type Tree =
   | { readonly kind: "map"; readonly at: Position; readonly entries: readonly TreeEntry[] }
-  | { readonly kind: "list"; readonly at: Position; readonly items: readonly Tree[] }
+  /** `written`: for each item its index in the text, where the tree repeats items of the text. */
+  | {
+      readonly kind: "list";
+      readonly at: Position;
+      readonly items: readonly Tree[];
+      readonly written?: readonly number[];
+    }
   | { readonly kind: "text"; readonly at: Position; readonly value: string }
   /** `source` is the number as written, because a double cannot hold all 64-bit integers. */
   | {
@@ -48,6 +54,21 @@ export function member(tree: Tree | undefined, key: string): Tree | undefined {
   if (tree?.kind !== "map") return undefined;
   const value = tree.entries.find((entry) => entry.key === key)?.value;
   return value?.kind === "null" ? undefined : value;
+}
+
+/** A path in a tree as it is in the text, which differs after lists that repeat items of the text. */
+export function writtenPath(tree: Tree, path: Path): Path {
+  let here: Tree | undefined = tree;
+  return path.map((step) => {
+    const around: Tree | undefined = here;
+    if (around?.kind === "list" && typeof step === "number") {
+      here = around.items[step];
+      return around.written?.[step] ?? step;
+    }
+    here =
+      around?.kind === "map" ? around.entries.find(({ key }) => key === step)?.value : undefined;
+    return step;
+  });
 }
 
 /** Position of the part at `path`, or of its innermost ancestor that exists. */

@@ -13,6 +13,7 @@ function compiled(
   targetRefs: unknown,
   selectors: readonly object[] = [{}],
   metadata: object = { name: "p", namespace: "shop" },
+  namespace?: string,
 ) {
   const one = { constant_signal: { value: 1 } };
   const rate_limiter = {
@@ -25,7 +26,7 @@ function compiled(
   const text = JSON.stringify({ ...head, metadata, spec });
   const digest = (of: string) => createHash("sha256").update(of).digest("hex");
   const { policies, findings, warnings } = compileSet(
-    [{ source: "p.json", defaultName: "p", text }],
+    [{ source: "p.json", defaultName: "p", text, namespace }],
     { digest, queries: "own" },
   );
   const [policy] = policies;
@@ -39,6 +40,9 @@ function compiled(
       ]),
     ),
     needs: policy?.of.needs.flatMap(({ target, path }) => (target ? [{ ...target, path }] : [])),
+    controlPoints: policy?.of.needs.flatMap(({ kind, path }) =>
+      kind === "control_point" ? [path] : [],
+    ),
   };
 }
 
@@ -83,6 +87,21 @@ test("without targets a selector needs a control point, and null is no target", 
 test("an object without a namespace is in the default one, as it is for kubectl", () => {
   const { points } = compiled([ROUTE], [{}], { name: "p" });
   assert.deepEqual(points, [["httproute/default/checkout", "any"]]);
+});
+
+test("findings and needs name a selector by its place in the text, though it stands for several targets", () => {
+  const service = "a.shop.svc.cluster.local";
+  const last = (selector: object, namespace?: string) =>
+    compiled([ROUTE, GATEWAY], [{ service }, selector], undefined, namespace);
+  const second = "spec.circuit.components[0].flow_control.rate_limiter.selectors[1]";
+  const pathOf = ([first = ""]: readonly string[]) => first.replace(/:.*/, "");
+  const faults = [
+    pathOf(last({ control_point: "ingress", servic: "b" }).findings),
+    pathOf(last({ control_point: "ingress", service: "b" }, "shop").findings),
+  ];
+  assert.deepEqual(faults, [`${second}.servic`, `${second}.service`]);
+  const paths = last({ control_point: "ingress" }).controlPoints;
+  assert.deepEqual(paths?.at(-1), `${second}.control_point`);
 });
 
 test("references that could attach to nothing are refused with their place", () => {
