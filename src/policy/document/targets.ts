@@ -59,9 +59,10 @@ function targetsIn(refs: Tree, namespace: string, report: Report, spec: Path): r
     report.refuse(refs.at, path, "a list of references", describe(refs));
     return [];
   }
-  if (refs.items.length > MAX_TARGETS) {
-    const got = `${refs.items.length}`;
-    report.refuse(refs.at, path, `at most ${MAX_TARGETS} references`, got);
+  const { length } = refs.items;
+  if (length === 0 || length > MAX_TARGETS) {
+    const got = length === 0 ? "an empty list" : `${length}`;
+    report.refuse(refs.at, path, `from 1 to ${MAX_TARGETS} references`, got);
     return [];
   }
   const targets = new Map<string, Target>();

@@ -57,6 +57,7 @@ export const TARGET_REFS: JsonObject = {
   type: "array",
   description:
     "Gateways and HTTPRoutes of the same namespace whose requests the policy is about. Each is a control point, `gateway/NAMESPACE/NAME` or `httproute/NAMESPACE/NAME`, with `/SECTION` where `sectionName` is given; selectors that name no control point have those of all targets.",
+  minItems: 1,
   maxItems: MAX_TARGETS,
   items: {
     type: "object",
