@@ -27,11 +27,36 @@ export function readArgs<const T extends ParseArgsOptionsConfig>(
   rest = false,
 ) {
   try {
-    return parseArgs({ args: hyphenated(args), options, allowPositionals: rest, strict: true });
+    const given = hyphenated(args);
+    const parsed = parseArgs({
+      args: given,
+      options,
+      allowPositionals: rest,
+      strict: true,
+      tokens: true,
+    });
+    refuseRepeated(parsed.tokens, options);
+    return parsed;
   } catch (thrown) {
+    if (thrown instanceof Fault) throw thrown;
     throw new Fault("INVALID_ARGUMENT", parseFailure(thrown, Object.keys(options)), {
       cause: thrown,
     });
+  }
+}
+
+/** The parser would take the last of several values. */
+function refuseRepeated(
+  tokens: readonly { readonly kind: string; readonly name?: string }[],
+  options: ParseArgsOptionsConfig,
+): void {
+  const given = new Set<string>();
+  for (const { kind, name = "" } of tokens) {
+    const option = options[name];
+    if (kind !== "option" || option?.multiple || option?.type === "boolean") continue;
+    if (given.has(name))
+      throw new Fault("INVALID_ARGUMENT", `--${name}: wanted it once, got it again`);
+    given.add(name);
   }
 }
 

@@ -55,6 +55,9 @@ describe("sluice check", () => {
     const { out, code, err } = await run([...ask, "--header", "baggage=user=bob,plan=gold"]);
     assert.equal(code, 0, err);
     assert.match(out, /rate limiter p\/root\.0 \[user:ann, of é=%\] grants/);
+    // Nothing that a terminal would act on.
+    const hostile = await run(["check", "--address", address, "--label", "user=a\u001b[2Jb"]);
+    assert.match(hostile.out, /^ {2}label user: a\\u001b\[2Jb\n.*\[user:a\\u001b\[2Jb\] grants/m);
 
     let sent: unknown;
     const accepted = JSON.stringify({
@@ -101,6 +104,13 @@ describe("sluice check", () => {
       const said = await asked("--label", text);
       assert.equal(said, `sluice: --label: wanted NAME=VALUE, got ${got}\n`);
     }
+    for (const name of ["http.path", "aperture.source"])
+      assert.match(
+        String(await asked("--label", `${name}=x`)),
+        new RegExp(`^sluice: --label: wanted a name that baggage may set, .*, got ${name}\n$`),
+      );
+    const twice = await asked("--source", "10.0.0.7", "--source", "10.0.0.8");
+    assert.equal(twice, "sluice: --source: wanted it once, got it again\n");
   });
 
   it("accepts JSON from a file or standard input and prints JSON on request", async (t) => {

@@ -4,6 +4,7 @@ import { isIP } from "node:net";
 import { Fault } from "#base/fault.ts";
 import { splitHostPort } from "#base/net/host-port.ts";
 import { nearest } from "#base/text/spelling.ts";
+import { isReserved } from "#flow/label.ts";
 import { readTextFileOrPipe } from "#host/life/text-file.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import { checkHttpFromJson } from "#wire/check-json/request.ts";
@@ -92,6 +93,12 @@ export function requestOfFlags(values: RequestFlags): string {
     headers[name.toLowerCase()] = value;
   }
   const labels = (values.label ?? []).map((label) => named("--label", LABEL, label));
+  const reserved = labels.find(({ name }) => isReserved(name));
+  if (reserved !== undefined) {
+    const wanted =
+      "a name that baggage may set, which begins neither with http. nor with aperture.";
+    throw new Fault("INVALID_ARGUMENT", `--label: wanted ${wanted}, got ${reserved.name}`);
+  }
   if (labels.length > 0) {
     // As a service in front would add them: the last member of a name counts.
     const members = labels.map(({ name, value }) => `${name}=${encodeURIComponent(value)}`);

@@ -1,6 +1,7 @@
 // An agent's reply to `sluice check` in words: the outcome with its reason, the labels that were added to those of
 // the request, and what each limiter decided.
 
+import { printable } from "#base/text/printable.ts";
 import { mayBeSecret } from "#base/text/secret.ts";
 import { STATUS_CODES } from "#host/life/node-http.ts";
 import type { Paint } from "../colour.ts";
@@ -84,7 +85,7 @@ function refusalText(reply: Reply): string {
   const first = response.limiter_decisions.find(({ dropped }) => dropped);
   const by = first === undefined ? "" : ` by ${nameOf(first)}: ${reasonOf(first)}`;
   const stage = response.reject_reason.replace("REJECT_REASON_", "");
-  const unjudged = whyUnjudged(reply);
+  const unjudged = printable(whyUnjudged(reply));
   const why = unjudged === "" ? `${by} (${stage})` : `: ${unjudged}`;
   const status = denied?.status ?? 0;
   const set = first !== undefined && first.denied_response_status_code !== "Empty";
@@ -175,7 +176,7 @@ function addedLabels({ check_response: response }: Reply): readonly string[] {
     .map((name) => {
       const value = Object.hasOwn(values, name) ? values[name] : undefined;
       return value === undefined
-        ? `${name} (its value is not for telemetry)`
+        ? `${printable(name)} (its value is not for telemetry)`
         : masked(`${name}: `, value);
     });
 }
@@ -188,5 +189,5 @@ const SMALL_NUMBER = /^\d{0,6}$/;
 /** The value, or stars where name or value look like a secret: terminals are recorded and shown to others. */
 function masked(name: string, value: string): string {
   const secret = mayBeSecret(name) || SECRET_VALUE.test(value);
-  return secret && !SMALL_NUMBER.test(value) ? `${name}***` : `${name}${value}`;
+  return printable(secret && !SMALL_NUMBER.test(value) ? `${name}***` : `${name}${value}`);
 }

@@ -1,10 +1,10 @@
 // `sluice decisions`: the last numbers that a controller has sent to agents.
 
 import { Fault } from "#base/fault.ts";
+import { printable } from "#base/text/printable.ts";
 import { EXIT } from "#host/life/run.ts";
 import { type Command, readArgs } from "../command.ts";
 import { CONTROLLER_OPTIONS, openController } from "./ask.ts";
-import { printable } from "./table.ts";
 
 export const decisionsCommand: Command = async (args, terminal) => {
   const { positionals, values } = readArgs(args, CONTROLLER_OPTIONS, true);

@@ -4,13 +4,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
 import { parseDuration } from "#base/duration.ts";
 import { Fault } from "#base/fault.ts";
+import { printable } from "#base/text/printable.ts";
 import { EXIT } from "#host/life/run.ts";
 import { setLines } from "#policy/format.ts";
 import type { PolicyText, Sourced } from "#policy/set.ts";
 import { type Command, readArgs } from "../command.ts";
 import { checkFiles, type DynamicFile } from "../policies/files.ts";
 import { CONTROLLER_OPTIONS, type Controller, type Json, openController } from "./ask.ts";
-import { printable, tableText } from "./table.ts";
+import { tableText } from "./table.ts";
 
 const pathOf = (name: string) => `/v1/policies/${encodeURIComponent(name)}`;
 

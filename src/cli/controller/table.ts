@@ -1,5 +1,7 @@
 // Tables of text for people: columns as wide as their longest cell.
 
+import { printable } from "#base/text/printable.ts";
+
 export function tableText(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [head, ...rows].map((row) => row.map(printable));
   const widths = head.map((_, at) => Math.max(...all.map((row) => row[at]?.length ?? 0)));
@@ -7,9 +9,4 @@ export function tableText(head: readonly string[], rows: readonly (readonly stri
     .map((row) => `${row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join("  ")}`.trimEnd())
     .join("\n")
     .concat("\n");
-}
-
-/** Characters that a terminal would act on are shown as escapes. */
-export function printable(text: string): string {
-  return text.replaceAll(/\p{Cc}/gu, (char) => JSON.stringify(char).slice(1, -1));
 }

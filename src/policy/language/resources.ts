@@ -317,7 +317,7 @@ const flowControlResources = message("FlowControlResources", {
   classifiers: about("Rules that add labels to flows.", list(part(classifier))),
   expected_labels: about(
     "Labels that callers send with their checks, as SDKs do. There is no warning that nothing makes them, in this policy.",
-    maybe(list(text({ filled: true }))),
+    maybe(list(text({ filled: true, name: true }))),
   ),
 });
 
