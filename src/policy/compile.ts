@@ -16,7 +16,7 @@ import { locate, type Path, plain, writtenPath } from "./document/tree.ts";
 import type { PolicyDocument } from "./document/wrappers.ts";
 import { checkDynamicConfig } from "./dynamic.ts";
 import { type Policy, policy as policyTable } from "./language/policy.ts";
-import { componentAt, fluxMetersOf, needsOf, supplyOf } from "./needs.ts";
+import { componentAt, needsOf, readsFluxMeter, supplyOf } from "./needs.ts";
 import { checkConfinement, checkSize } from "./validate/confinement.ts";
 import { validate } from "./validate.ts";
 
@@ -128,8 +128,8 @@ const FLAPPING =
 
 /** The places of deciders that may flip for ever. Those inside composites are not the author's. */
 function flapping(policy: Policy, plan: CircuitPlan): readonly Path[] {
-  const meters = new Set(supplyOf(policy).fluxMeters);
-  const measures = (query: string) => fluxMetersOf(query).some((name) => meters.has(name));
+  const { fluxMeters } = supplyOf(policy);
+  const measures = (query: string) => fluxMeters.some((name) => readsFluxMeter(query, name));
   return flappingDeciders(plan, measures)
     .map((id) => componentAt(policy, id))
     .flatMap(({ component, path }) => (component?.decider === undefined ? [] : [path]));

@@ -7,6 +7,7 @@ import { nearest } from "#base/text/spelling.ts";
 import { queriesOf } from "#circuit/queries.ts";
 import { isRequestLabel, isReserved } from "#flow/label.ts";
 import { NAME_LABEL, type Selector as QuerySelector, walk } from "#promql/syntax/ast.ts";
+import { compileMatcher } from "#promql/syntax/matchers.ts";
 import { parse } from "#promql/syntax/parse.ts";
 import { pathOf } from "./compile/port-warnings.ts";
 import type { CompiledPolicy, LimiterLabel, Need, ScaledObject, Supply } from "./compiled.ts";
@@ -375,10 +376,19 @@ function selected(query: string): {
   return { metrics: [...metrics], fluxMeters: [...fluxMeters] };
 }
 
-/** The flux meters that a query names. */
-export function fluxMetersOf(query: string): readonly string[] {
-  return selected(query).fluxMeters;
+/** Whether a query may select series of this flux meter. */
+export function readsFluxMeter(query: string, meter: string): boolean {
+  return selectorsOf(query).some(({ name, matchers }) => {
+    const fits = (label: string, value: string) =>
+      matchers.every((matcher) => matcher.name !== label || compileMatcher(matcher)(value));
+    return (
+      fits("flux_meter_name", meter) &&
+      FLUX_METER_SERIES.some((series) => (name === "" ? fits(NAME_LABEL, series) : name === series))
+    );
+  });
 }
+
+const FLUX_METER_SERIES = ["sum", "count", "bucket"].map((end) => `flux_meter_${end}`);
 
 function selectorsOf(query: string): readonly QuerySelector[] {
   try {

@@ -186,12 +186,14 @@ export const hostPort: TextFormat = {
   bad: [":0", "agent", "http://agent:80", "host_name:80"],
 };
 
+const SERVICE_PORT = String.raw`[a-z0-9-]+\.[a-z0-9-]+\.svc\.[a-z0-9][a-z0-9.-]*:\d{1,5}`;
+
 /** The name that the cluster's DNS has for a Service. */
 export const serviceAddress: TextFormat = {
   wanted: "empty or NAME.NAMESPACE.svc.DOMAIN:PORT",
-  pattern: String.raw`^(|[a-z0-9-]+\.[a-z0-9-]+\.svc\.[a-z0-9.-]+:\d{1,5})$`,
+  pattern: `^(|${SERVICE_PORT})$`,
   accepts: (text) =>
-    text === "" || (/^[a-z0-9-]+\.[a-z0-9-]+\.svc\.[a-z0-9]/.test(text) && isHostPort(text, 1)),
+    text === "" || (new RegExp(`^${SERVICE_PORT}$`).test(text) && isHostPort(text, 1)),
   good: ["", "sluice-agent.sluice.svc.cluster.local:8080"],
   bad: ["sluice-agent:8080", "sluice-agent.sluice.svc.cluster.local", "a.b.svc:80", "A.b.svc.c:1"],
 };

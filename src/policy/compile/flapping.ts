@@ -22,9 +22,12 @@ const SLOW: ReadonlySet<Kind> = new Set([
  * that the policy acts upon.
  */
 export function flappingDeciders(
-  { leaves }: CircuitPlan,
+  { leaves, intervalMs }: CircuitPlan,
   measuresFlows: (query: string) => boolean,
 ): readonly string[] {
+  // After one tick a decision may have had its effect.
+  const holds = (leaf: Leaf) =>
+    leaf.kind === "decider" && Math.max(leaf.config.true_for, leaf.config.false_for) > intervalMs;
   const free = leaves.filter((leaf) => leaf.kind === "decider" && !holds(leaf));
   if (free.length === 0) return [];
   const [writers, readers] = [writersOf(leaves), readersOf(leaves)];
@@ -44,10 +47,6 @@ export function flappingDeciders(
       return reaches(inputs, before, measures) && reaches([decider], after, acts);
     })
     .map(({ id }) => id);
-}
-
-function holds(leaf: Leaf): boolean {
-  return leaf.kind === "decider" && (leaf.config.true_for > 0 || leaf.config.false_for > 0);
 }
 
 function reaches(

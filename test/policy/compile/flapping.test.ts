@@ -83,6 +83,24 @@ describe("is given", () => {
   });
 });
 
+describe("is given whatever selects the own flux meter", () => {
+  for (const selector of [
+    'flux_meter_sum{flux_meter_name=~\\"o.*\\"}',
+    'flux_meter_count{flux_meter_name!=\\"other\\"}',
+    "flux_meter_bucket",
+    '{__name__=~\\"flux_meter_.*\\"}',
+  ]) {
+    test(selector, () => {
+      const asks = COUNTING.replace(/query_string: ".*\)\)"/, `query_string: "sum(${selector})"`);
+      assert.deepEqual(flapping(asks, DECIDER, SWITCH, LIMITER), ["[1]"]);
+    });
+  }
+});
+
+test("is given with a hold of one tick, after which the decision has had its effect", () => {
+  assert.deepEqual(flapping(COUNTING, decider("true_for: 1s, "), SWITCH, LIMITER), ["[1]"]);
+});
+
 describe("is not given", () => {
   for (const hold of ["true_for: 5s, ", "false_for: 5s, "]) {
     test(`with ${hold}`, () => {
@@ -132,7 +150,13 @@ describe("is not given", () => {
   });
 
   test("where flows do not change the measurement", () => {
-    for (const query of ["hour()", 'flux_meter_count{flux_meter_name=\\"other\\"}']) {
+    for (const query of [
+      "hour()",
+      'flux_meter_count{flux_meter_name=\\"other\\"}',
+      'flux_meter_count{flux_meter_name!~\\"o.*\\"}',
+      "http_requests_total",
+      '{__name__=\\"http_requests_total\\"}',
+    ]) {
       const asks = COUNTING.replace(/query_string: ".*\)\)"/, `query_string: "${query}"`);
       assert.deepEqual(flapping(asks, DECIDER, SWITCH, LIMITER), [], query);
     }
