@@ -45,7 +45,7 @@ export interface Attached {
 }
 
 const MANAGER = "sluice-controller";
-/** Milliseconds after which what could not be written is tried again. */
+/** Milliseconds after which what could not be written, or what somebody else has changed, is written again. */
 const RETRY_MS = 5_000;
 const WRITTEN = "it has just been configured";
 const UNDER_WAY = "the controller has not looked at it yet";
@@ -58,6 +58,8 @@ export class Attacher {
   readonly #closing = new Set<Promise<void>>();
   readonly #stop = new AbortController();
   #policies: readonly Attached[] = [];
+  /** Control points of their targets. */
+  #wanted: ReadonlySet<string> = new Set();
   /** Of what was set last, to see whether it changes. */
   #text = "";
   /** By control point; undefined for a target whose requests are asked about. */
@@ -66,6 +68,11 @@ export class Attacher {
   /** The first thing that could not be written or removed in the last round. */
   #writeFault: Fault | undefined;
   #working: Promise<void> | undefined;
+  /** What was written last, when, and the version that was known then, by path. */
+  readonly #written = new Map<
+    string,
+    { readonly text: string; readonly at: number; readonly replaced: string | undefined }
+  >();
   #disarm: () => void = () => undefined;
 
   constructor(options: AttacherOptions) {
@@ -79,6 +86,9 @@ export class Attacher {
     if (text === this.#text || this.#stop.signal.aborted) return;
     this.#text = text;
     this.#policies = policies;
+    this.#wanted = new Set(
+      policies.flatMap(({ targets = [] }) => targets.map(({ controlPoint }) => controlPoint)),
+    );
     const namespaces = new Set(policies.map(({ namespace }) => namespace));
     for (const [namespace, objects] of this.#objects) {
       if (namespaces.has(namespace)) continue;
@@ -103,11 +113,8 @@ export class Attacher {
   /** Warnings about a target that a policy, of a resource or another source, names. */
   warningsOf(target: Target): readonly Omit<PolicyWarning, "path">[] {
     const { kind, namespace, name, controlPoint } = target;
-    const isWanted = this.#policies.some(({ targets = [] }) =>
-      targets.some((each) => each.controlPoint === controlPoint),
-    );
     // Nobody knows what a policy with faults is to be attached to.
-    if (!isWanted)
+    if (!this.#wanted.has(controlPoint))
       return this.#policies.some(({ targets }) => targets === undefined)
         ? []
         : needsAttachment(target);
@@ -177,12 +184,14 @@ export class Attacher {
       }
       const whys = [...found.faults];
       for (const wanted of found.wanted) {
-        kept.add(placeOf(wanted.plane, target));
-        const why = await this.#apply(wanted);
+        const place = placeOf(wanted.plane, target);
+        kept.add(place);
+        const why = await this.#apply(wanted, place);
         if (why !== undefined) whys.push(why);
       }
       faults.set(target.controlPoint, whys.length === 0 ? undefined : whys.join("; "));
     }
+    for (const path of this.#written.keys()) if (!kept.has(path)) this.#written.delete(path);
     await this.#removeAllBut(kept);
     if (this.#writeFault !== undefined) this.#retry();
     return faults;
@@ -210,8 +219,8 @@ export class Attacher {
   }
 
   /** Returns the reason for which requests are not asked about; undefined where they are. */
-  async #apply({ plane, object }: Wanted): Promise<string | undefined> {
-    const { client, log } = this.#options;
+  async #apply({ plane, object }: Wanted, path: string): Promise<string | undefined> {
+    const { client, clock, log } = this.#options;
     const { signal } = this.#stop;
     const { namespace = "", name } = object.metadata;
     const followed = this.#objects.get(namespace);
@@ -222,6 +231,18 @@ export class Attacher {
     // Before the first list it is unknown whether it is there.
     const away = followed?.awayFrom(plane);
     if (away !== undefined) return `the controller cannot follow ${plane.resource.plural}: ${away}`;
+    const text = JSON.stringify(object);
+    const last = this.#written.get(path);
+    const known = before?.metadata.resourceVersion;
+    if (last?.text === text && clock.now() - last.at < RETRY_MS) {
+      this.#retry();
+      // The watch has not brought it yet.
+      if (known === last.replaced) return WRITTEN;
+      // Two writers that answer each other at once would never stop.
+      const why = `somebody else has changed the ${plane.kind} ${name}, which is written again in ${RETRY_MS / 1_000} s`;
+      this.#writeFault ??= new Fault("ABORTED", why);
+      return why;
+    }
     try {
       const patch = { apply: object, manager: MANAGER };
       const stored = await client.patch(plane.resource, { namespace, name }, patch, signal);
@@ -229,6 +250,7 @@ export class Attacher {
         const why = "the API server stored something else, because of its version or a webhook";
         throw new Fault("FAILED_PRECONDITION", why);
       }
+      this.#written.set(path, { text, at: clock.now(), replaced: known });
       log.info({ namespace, name }, `wrote the ${plane.kind} of an attached policy`);
       // The watch brings it, with what the control plane says of it.
       return WRITTEN;

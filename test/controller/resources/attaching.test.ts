@@ -56,6 +56,11 @@ async function cluster(t: TestContext) {
     tell(before === undefined ? "ADDED" : "MODIFIED", path, stored);
     return stored;
   };
+  const remove = (path: string) => {
+    const found = objects.get(path);
+    objects.delete(path);
+    if (found !== undefined) tell("DELETED", path, found);
+  };
   const others = api.before;
   api.before = (asked) => {
     const { method, path, query, body, reply } = asked;
@@ -68,9 +73,7 @@ async function cluster(t: TestContext) {
       );
       reply(200, { items, metadata: { resourceVersion: `${version}` } });
     } else if (method === "DELETE") {
-      const found = objects.get(path);
-      objects.delete(path);
-      if (found !== undefined) tell("DELETED", path, found);
+      remove(path);
       reply(200, {});
     } else if (refusal !== undefined) reply(409, { reason: "Conflict", message: refusal });
     else reply(200, put(path, JSON.parse(body)));
@@ -79,6 +82,7 @@ async function cluster(t: TestContext) {
   return {
     policies,
     put,
+    remove,
     written: () => objects.get(`${POLICIES}/${WRITTEN}`),
     /** From now on, writes are refused with this message. */
     refuse: (message: string | undefined) => {
@@ -87,7 +91,7 @@ async function cluster(t: TestContext) {
   };
 }
 
-function limited(refs: readonly object[], selectors: readonly object[] = [{}]): object {
+function limited(refs: readonly object[] | undefined, selectors: readonly object[] = [{}]): object {
   const one = { constant_signal: { value: 1 } };
   const rate_limiter = {
     selectors,
@@ -162,14 +166,14 @@ test("a policy is attached to a route, says what its control plane says, and is 
   shop.policies.put("q", limited([ROUTE]));
   await says(shop, "q", /Attached True/);
   await until("both own it", () => shop.written()?.metadata.ownerReferences?.length === 2);
-  shop.policies.put("p", limited([], [{ control_point: "ingress" }]));
+  shop.policies.put("p", limited(undefined, [{ control_point: "ingress" }]));
   await until("one owns it", () => shop.written()?.metadata.ownerReferences?.length === 1);
 
   // A fault leaves everything as it is.
   shop.policies.put("q", { targetRefs: [ROUTE], circuit: { components: [{ nothing: {} }] } });
   await until("it has faults", () => shop.policies.status("q")?.status === "rejected");
   assert.ok(shop.written());
-  shop.policies.put("q", limited([], [{ control_point: "ingress" }]));
+  shop.policies.put("q", limited(undefined, [{ control_point: "ingress" }]));
   await until("it is removed", () => shop.written() === undefined);
 });
 
@@ -183,7 +187,7 @@ test("a policy with faults keeps its part in what another one lets go of", async
   await until("both own it", () => owners()?.length === 2);
   shop.policies.put("p", { targetRefs: [ROUTE], circuit: { components: [{ nothing: {} }] } });
   await until("it has faults", () => shop.policies.status("p")?.status === "rejected");
-  shop.policies.put("q", limited([], [{ control_point: "ingress" }]));
+  shop.policies.put("q", limited(undefined, [{ control_point: "ingress" }]));
   await says(shop, "q", /^Ready True Running .*$/);
   assert.deepEqual(owners()?.includes("p"), true);
   assert.deepEqual(
@@ -195,12 +199,12 @@ test("a policy with faults keeps its part in what another one lets go of", async
 test("a change of targets alone is a change", async (t) => {
   const shop = await cluster(t);
   const selectors = [{ control_point: "httproute/shop/checkout" }];
-  shop.policies.put("p", limited([], selectors));
+  shop.policies.put("p", limited(undefined, selectors));
   await start(t, shop, ATTACHES);
   await says(shop, "p", /^Ready True Running .*$/);
   shop.policies.put("p", limited([ROUTE], selectors));
   await says(shop, "p", /Ready False NotAttached .*\n.*there is no HTTPRoute shop\/checkout/);
-  shop.policies.put("p", limited([], selectors));
+  shop.policies.put("p", limited(undefined, selectors));
   await says(shop, "p", /^Ready True Running .*$/);
 });
 
@@ -223,6 +227,27 @@ test("an object that is not written is tried again, and the reason is said", asy
   shop.refuse(undefined);
   await says(shop, "p", /Envoy Gateway has not said yet/);
   assert.equal(await degraded(), "0");
+});
+
+test("an object that somebody else keeps changing is not written again at once, and the status says so", async (t) => {
+  const shop = await cluster(t);
+  shop.put(`${ROUTES}/checkout`, { status: { parents: [{ controllerName: ENVOY_GATEWAY }] } });
+  shop.policies.put("p", limited([ROUTE]));
+  await start(t, shop, ATTACHES);
+  await says(shop, "p", /Envoy Gateway has not said yet/);
+  const ours = shop.written();
+  const change = () => shop.put(`${POLICIES}/${WRITTEN}`, { ...ours, spec: { other: true } });
+  change();
+  await says(shop, "p", /somebody else has changed the SecurityPolicy sluice-httproute-checkout/);
+  assert.deepEqual(shop.written()?.spec, { other: true });
+  // What another policy needs is written at once.
+  shop.policies.put("q", limited([ROUTE]));
+  await until("both own it", () => shop.written()?.metadata.ownerReferences?.length === 2);
+  assert.notDeepEqual(shop.written()?.spec, { other: true });
+  change();
+  await until("it is written again", () => !("other" in (shop.written()?.spec ?? {})));
+  shop.remove(`${POLICIES}/${WRITTEN}`);
+  await until("it is there again", () => shop.written() !== undefined);
 });
 
 test("without gateway_api.enabled the status names the key and the value of the chart", async (t) => {
