@@ -2,7 +2,9 @@
 
 import type { Log, LogFields } from "#base/log.ts";
 
-type Level = "debug" | "info" | "warn" | "error";
+const LEVELS: readonly string[] = ["trace", "debug", "info", "warn", "error"];
+
+type Level = "trace" | "debug" | "info" | "warn" | "error";
 
 export interface LogLine {
   readonly level: Level;
@@ -21,14 +23,21 @@ export function memoryLog(): MemoryLog {
   return { lines, ...log };
 }
 
-/** A log that hands every line to a function; children hand theirs to the same one. */
+/** A log that hands every line to a function; children hand theirs to the same one, from their own level on. */
 export function logTo(take: (level: Level, fields: LogFields, message: string) => void): Log {
   const log: Log = {
+    trace: (fields, message) => take("trace", fields, message),
     debug: (fields, message) => take("debug", fields, message),
     info: (fields, message) => take("info", fields, message),
     warn: (fields, message) => take("warn", fields, message),
     error: (fields, message) => take("error", fields, message),
-    child: () => log,
+    child: (_, least = "trace") => {
+      const from = LEVELS.indexOf(least);
+      if (from === 0) return log;
+      return logTo((level, fields, message) => {
+        if (LEVELS.indexOf(level) >= from) take(level, fields, message);
+      });
+    },
   };
   return log;
 }
