@@ -18,6 +18,7 @@ import { decisionEntries } from "#sync/publish/decision.ts";
 import { configEntries } from "#sync/publish/policy.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { flowOf, recordingObserver } from "../kit/sluice/flow.ts";
+import { silentLog } from "../kit/sluice/log.ts";
 
 const OWNER = { componentId: "root.0", agentGroups: ["default"] } as const;
 const HERE = { control_point: "here", agent_group: "default", service: "any" };
@@ -89,6 +90,7 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
     book,
     clock,
     signal: stop.signal,
+    log: silentLog(),
     kept: () => undefined,
     applied(revision, trouble) {
       reached = revision;
@@ -303,6 +305,7 @@ test("a rule that is refused, or runs without a part, is reported until its key 
     book,
     clock,
     signal: stop.signal,
+    log: silentLog(),
     kept: () => undefined,
     applied(_, { refused, partial, added }) {
       const names = (keys: Iterable<string>) => [...keys].map((key) => key.split("/")[0]).join();
@@ -380,6 +383,7 @@ test("a large batch is decoded in several turns of the event loop and comes into
     book,
     clock: context.clock,
     signal: stop.signal,
+    log: silentLog(),
     kept: () => undefined,
     applied: () => void sizes.push(book.rules.size),
   });
