@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "#base/clock.ts";
 import type { Fault } from "#base/fault.ts";
-import type { Log } from "#base/log.ts";
+import type { Log, LogLine } from "#base/log.ts";
 import type { Rulebook } from "#flow/rulebook.ts";
 import type { LimiterNumbers, Rule } from "#flow/rules.ts";
 import { Slices } from "#host/life/slices.ts";
@@ -75,8 +75,7 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
       partial.delete(key);
     }
     const { rules, numbers, faults, notRun } = await readInSlices(group, batch, clock);
-    logRules(log, batch.revision, book, rules);
-    logNumbers(log, batch.revision, book, numbers);
+    if (log.debug !== undefined) logChanges(log.debug, log.trace, batch, book, { rules, numbers });
     const refusals = await new Slices(clock).take(book.applyInSteps({ rules, numbers }));
     const added = new Set<string>();
     const add = <T>(map: Map<string, T>, key: string, value: T): void => {
@@ -136,27 +135,43 @@ function isInForce(book: Rulebook, key: string): boolean {
   return book.numbersOf(key.slice(NUMBERS.length)) !== undefined;
 }
 
-/** One line for each version of a policy whose rules arrive or go. */
-function logRules(
-  { debug }: Pick<Log, "debug">,
-  revision: number,
+/**
+ * One line for each version of a policy whose rules arrive or go, and one for each component whose numbers change; those
+ * that only count for longer are told at trace. `revision` is that of the write, by which it is found at the controller.
+ */
+function logChanges(
+  debug: LogLine,
+  trace: LogLine | undefined,
+  batch: Batch,
   book: Rulebook,
-  rules: RuleChanges["rules"],
+  { rules, numbers }: Pick<RuleChanges, "rules" | "numbers">,
 ): void {
-  if (debug === undefined) return;
+  const writes = new Map(batch.puts.map(({ key, revision }) => [key, revision]));
+  const revisionOf = (key: string) => writes.get(key) ?? batch.revision;
   const changes = [...rules].flatMap(([key, after]) => {
     const before = book.rules.get(key);
     const rule = after ?? before;
     if (rule === undefined) return [];
     const how = after === undefined ? "removed" : before === undefined ? "added" : "changed";
-    return [{ ...partOf(rule), how } as const];
+    return [{ ...partOf(rule), revision: revisionOf(`/config/${key}`), how } as const];
   });
-  const version = ({ policy, hash }: (typeof changes)[number]) => `${policy}\n${hash}`;
-  for (const all of Map.groupBy(changes, version).values()) {
-    const { policy, hash } = all[0] ?? {};
-    const parts = Map.groupBy(all, ({ how }) => how);
-    const named = [...parts].map(([how, some]) => [how, some.map(({ part }) => part)]);
-    debug({ policy, hash, revision, ...Object.fromEntries(named) }, "rules arrived");
+  const write = ({ policy, hash, revision }: (typeof changes)[number]) =>
+    JSON.stringify({ policy, hash, revision });
+  for (const [of, some] of Map.groupBy(changes, write)) {
+    const named = [...Map.groupBy(some, ({ how }) => how)].map(
+      ([how, each]) => [how, each.map(({ part }) => part)] as const,
+    );
+    debug({ ...JSON.parse(of), ...Object.fromEntries(named) }, "rules arrived");
+  }
+  for (const [key, after] of numbers) {
+    const before = book.numbersOf(key);
+    const of = after ?? before;
+    if (of === undefined) continue;
+    const { policyName: policy, policyHash: hash, componentId: component_id, kind } = of;
+    const fields = { policy, hash, component_id, kind, revision: revisionOf(NUMBERS + key) };
+    const [then, now] = [figuresOf(before), figuresOf(after)];
+    if (isDeepStrictEqual(then, now)) trace?.({ ...fields, numbers: now }, "numbers renewed");
+    else debug({ ...fields, before: then, after: now }, "numbers arrived");
   }
 }
 
@@ -166,26 +181,6 @@ function partOf(rule: Rule) {
   if (rule.kind === "flux_meter") return { policy, hash: undefined, part: rule.name };
   const part = rule.kind === "classifier" ? `classifier ${rule.index}` : rule.componentId;
   return { policy, hash: rule.policyHash, part };
-}
-
-/** One line for each component whose numbers change; those that only count for longer are told at trace. */
-function logNumbers(
-  { debug, trace }: Pick<Log, "debug" | "trace">,
-  revision: number,
-  book: Rulebook,
-  numbers: RuleChanges["numbers"],
-): void {
-  if (debug === undefined) return;
-  for (const [key, after] of numbers) {
-    const before = book.numbersOf(key);
-    const of = after ?? before;
-    if (of === undefined) continue;
-    const { policyName: policy, policyHash: hash, componentId: component_id, kind } = of;
-    const fields = { policy, hash, component_id, kind, revision };
-    const [then, now] = [figuresOf(before), figuresOf(after)];
-    if (isDeepStrictEqual(then, now)) trace?.({ ...fields, numbers: now }, "numbers renewed");
-    else debug({ ...fields, before: then, after: now }, "numbers arrived");
-  }
 }
 
 /** The numbers themselves, without whose they are and how long they count. */

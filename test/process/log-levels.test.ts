@@ -108,7 +108,9 @@ test("at debug a change of a policy can be followed from the controller's file t
   const { revision } = numbers;
   const rules = await lineOf(agent, "rules arrived", { policy: "a", hash, revision });
   assert.deepEqual(rules["changed"], ["root.0"]);
-  await lineOf(agent, "the changes are in force", { revision });
+  const reached = (line: Line) =>
+    line["message"] === "the changes are in force" && Number(line["revision"]) >= Number(revision);
+  await agent.until("the changes are in force", () => linesOf(agent.printed()).some(reached));
   const write = await lineOf(controller, "wrote to the store", { revision });
   const decided = "/decisions/rate_limiter/agent_group-default-policy-a-component_id-root.0";
   assert.ok(Array.isArray(write["keys"]) && write["keys"].includes(decided));
