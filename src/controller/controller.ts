@@ -339,7 +339,13 @@ function openOutgoing(
     metrics,
     settings: settings.policies.promql_jobs_scheduler,
   });
-  const environment = { proxy: settings.client.proxy, env, clock, log, hostname: hostname() };
+  const environment = {
+    proxy: settings.client.proxy,
+    env,
+    clock,
+    hostname: hostname(),
+    log: log.child("alerts"),
+  };
   const alerts = new Alerts({
     receivers: settings.alertmanagers.clients.map((each) => new Alertmanager(each, environment)),
     queueSize: settings.alerter.channel_size,

@@ -86,7 +86,12 @@ export class PolicyLoop {
     const { queries, alerts, clock } = context;
     this.#runner = new CircuitRunner({
       ask: (request, identity) =>
-        queries.ask(name, identity, request, (answer) => this.#answer(identity, answer)),
+        queries.ask(name, identity, request, (answer) => {
+          const { componentId: component_id, query, at } = request;
+          const fields = { policy: name, component_id, query, at: new Date(at), answer };
+          context.log.trace?.(fields, "a query was answered");
+          this.#answer(identity, answer);
+        }),
       alert: (alert) => alerts.fire(alert, name, clock.wall()),
       fault: (componentId, kind, thrown) => this.#threw(componentId, kind, thrown),
     });

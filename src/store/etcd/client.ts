@@ -5,7 +5,7 @@ import { pause } from "#base/async/wait.ts";
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import type { Log } from "#base/log.ts";
+import type { Log, LogFields } from "#base/log.ts";
 import { GrpcClient } from "#client/grpc.ts";
 import { type GrpcProxySettings, grpcProxy } from "#client/grpc-proxy.ts";
 import { TlsFiles } from "#client/tls-files.ts";
@@ -253,12 +253,24 @@ export class EtcdClient {
     const metadata =
       method === "authenticate" ? {} : await this.#credentials(server, until, method);
     const [path, input, output] = METHODS[method];
-    const left = Math.max(1, until - this.#options.clock.now());
-    const reply = await server.client.call(`/etcdserverpb.${path}`, encode(input, request), {
+    const started = this.#options.clock.now();
+    const left = Math.max(1, until - started);
+    const options = {
       timeoutMs: Math.min(left, ATTEMPT_MS),
       metadata,
       signal: this.#closed.signal,
+    };
+    const told = (result: LogFields) => {
+      const line = method === "keepAlive" ? this.#log.trace : this.#log.debug;
+      const ms = Math.round(this.#options.clock.now() - started);
+      line?.({ server: server.address, call: path, ms, ...result }, "called etcd");
+    };
+    const call = server.client.call(`/etcdserverpb.${path}`, encode(input, request), options);
+    const reply = await call.catch((thrown: unknown) => {
+      told({ error: thrown });
+      throw thrown;
     });
+    told({ bytes: reply.length });
     this.#answered();
     return decode(output, reply) as Response<M>;
   }
