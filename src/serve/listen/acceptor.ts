@@ -3,6 +3,9 @@
 import type { Socket } from "node:net";
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
+import type { Log } from "#base/log.ts";
+import { joinHostPort } from "#base/net/host-port.ts";
+import { canonicalAddress } from "#base/net/ip-address.ts";
 import type { RefusedConnection } from "#base/server-meter.ts";
 import type { PortSettings } from "../settings.ts";
 import type { ApplicationProtocol, Transport } from "../transport/transport.ts";
@@ -25,6 +28,7 @@ interface AcceptorOptions {
   readonly places: Places;
   readonly refused: (why: RefusedConnection) => void;
   readonly mismatches: Pick<TlsMismatches, "record">;
+  readonly log: Pick<Log, "debug" | "trace">;
 }
 
 /** The bytes that a connection must send before it is handed over. */
@@ -52,7 +56,11 @@ export interface OpenConnection {
   readonly written: number;
 }
 
+type SocketEnds = Readonly<Pick<Socket, "remoteAddress" | "remotePort">>;
+
 interface Held extends Displaceable {
+  /** As in `OpenConnection`, also when the socket has closed and does not tell it any more. */
+  readonly peer: string;
   readonly since: number;
   protocol: OpenConnection["protocol"];
   /** The transport that it was handed over to, and its socket there, which TLS has decrypted. */
@@ -101,6 +109,7 @@ export class ConnectionAcceptor {
     const held = this.#hold(socket);
     this.#lastAccepted = held.since;
     socket.once("close", () => {
+      this.#logEnd(socket, held);
       this.#all.delete(socket);
       this.#releasePlace(remoteAddress, held);
     });
@@ -127,6 +136,7 @@ export class ConnectionAcceptor {
       } else {
         this.#options.mismatches.record("cleartext_on_tls", remoteAddress);
         this.#options.refused("cleartext_on_tls");
+        this.#logRefused(socket, "cleartext_on_tls");
         refuseCleartext(socket);
       }
     });
@@ -162,15 +172,9 @@ export class ConnectionAcceptor {
   }
 
   connections(): readonly OpenConnection[] {
-    return [...this.#all].map(([socket, { since, protocol }]) => {
-      const {
-        remoteAddress = "",
-        remotePort = "",
-        bytesRead: read,
-        bytesWritten: written,
-      } = socket;
-      const peer = remoteAddress.includes(":") ? `[${remoteAddress}]` : remoteAddress;
-      return { peer: peer && `${peer}:${remotePort}`, protocol, since, read, written };
+    return [...this.#all].map(([socket, { peer, since, protocol }]) => {
+      const { bytesRead: read, bytesWritten: written } = socket;
+      return { peer, protocol, since, read, written };
     });
   }
 
@@ -228,8 +232,12 @@ export class ConnectionAcceptor {
   }
 
   #hold(socket: Socket): Held {
-    const { remoteAddress } = socket;
+    const { remoteAddress, remotePort } = socket;
+    const ends = { remoteAddress, remotePort };
     const held: Held = {
+      get peer() {
+        return shownPeer(ends);
+      },
       since: this.#options.clock.now(),
       protocol: "unknown",
       served: undefined,
@@ -262,7 +270,24 @@ export class ConnectionAcceptor {
       held.served = { by, socket };
       held.readAtLastLook = held.read;
     }
+    const { log, http1 } = this.#options;
+    const fields = { protocol: by === http1 ? "http1" : "http2", tls: held?.protocol === "tls" };
+    log.debug?.({ peer: held?.peer ?? shownPeer(socket), ...fields }, "a connection was accepted");
     by.accept(socket);
+  }
+
+  /** A connection that sent nothing, as port checks make them, is told at trace. */
+  #logEnd(socket: Socket, { peer, protocol, since, served }: Held): void {
+    const { log, clock } = this.#options;
+    const line = served === undefined ? log.trace : log.debug;
+    const { bytesRead: read, bytesWritten: written, errored } = socket;
+    const fields = { peer, protocol, ms: Math.round(clock.now() - since), read, written };
+    const error = errored === null ? {} : { error: errored };
+    line?.({ ...fields, ...error }, "a connection ended");
+  }
+
+  #logRefused(socket: Socket, reason: RefusedConnection): void {
+    this.#options.log.debug?.({ peer: shownPeer(socket), reason }, "a connection was refused");
   }
 
   #handOver(socket: Socket, protocol: ApplicationProtocol, held: Held | undefined): void {
@@ -313,6 +338,7 @@ export class ConnectionAcceptor {
   #refuse(socket: Socket, why: RefusedConnection): void {
     this.#stopWaiting(socket);
     this.#options.refused(why);
+    this.#logRefused(socket, why);
     socket.destroy();
   }
 
@@ -326,6 +352,11 @@ export class ConnectionAcceptor {
 /** The other end of a connection; undefined on a Unix socket, where peers cannot be told apart. */
 function peerOf({ remoteAddress, remotePort }: Socket): string | undefined {
   return remotePort === undefined ? undefined : `${remoteAddress} ${remotePort}`;
+}
+
+/** Address and port; empty on a Unix socket. */
+function shownPeer({ remoteAddress = "", remotePort }: SocketEnds): string {
+  return remotePort === undefined ? "" : joinHostPort(canonicalAddress(remoteAddress), remotePort);
 }
 
 /** Over TLS the handshake has chosen the protocol. */
