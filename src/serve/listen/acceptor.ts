@@ -56,11 +56,7 @@ export interface OpenConnection {
   readonly written: number;
 }
 
-type SocketEnds = Readonly<Pick<Socket, "remoteAddress" | "remotePort">>;
-
 interface Held extends Displaceable {
-  /** As in `OpenConnection`, also when the socket has closed and does not tell it any more. */
-  readonly peer: string;
   readonly since: number;
   protocol: OpenConnection["protocol"];
   /** The transport that it was handed over to, and its socket there, which TLS has decrypted. */
@@ -172,9 +168,9 @@ export class ConnectionAcceptor {
   }
 
   connections(): readonly OpenConnection[] {
-    return [...this.#all].map(([socket, { peer, since, protocol }]) => {
+    return [...this.#all].map(([socket, { since, protocol }]) => {
       const { bytesRead: read, bytesWritten: written } = socket;
-      return { peer, protocol, since, read, written };
+      return { peer: shownPeer(socket), protocol, since, read, written };
     });
   }
 
@@ -232,12 +228,8 @@ export class ConnectionAcceptor {
   }
 
   #hold(socket: Socket): Held {
-    const { remoteAddress, remotePort } = socket;
-    const ends = { remoteAddress, remotePort };
+    const { remoteAddress } = socket;
     const held: Held = {
-      get peer() {
-        return shownPeer(ends);
-      },
       since: this.#options.clock.now(),
       protocol: "unknown",
       served: undefined,
@@ -271,19 +263,21 @@ export class ConnectionAcceptor {
       held.readAtLastLook = held.read;
     }
     const { log, http1 } = this.#options;
-    const fields = { protocol: by === http1 ? "http1" : "http2", tls: held?.protocol === "tls" };
-    log.debug?.({ peer: held?.peer ?? shownPeer(socket), ...fields }, "a connection was accepted");
+    const protocol = by === http1 ? "http1" : "http2";
+    const tls = held?.protocol === "tls";
+    log.debug?.({ peer: shownPeer(socket), protocol, tls }, "a connection was accepted");
     by.accept(socket);
   }
 
   /** A connection that sent nothing, as port checks make them, is told at trace. */
-  #logEnd(socket: Socket, { peer, protocol, since, served }: Held): void {
+  #logEnd(socket: Socket, { protocol, since, served }: Held): void {
     const { log, clock } = this.#options;
     const line = served === undefined ? log.trace : log.debug;
+    if (line === undefined) return;
     const { bytesRead: read, bytesWritten: written, errored } = socket;
-    const fields = { peer, protocol, ms: Math.round(clock.now() - since), read, written };
+    const ms = Math.round(clock.now() - since);
     const error = errored === null ? {} : { error: errored };
-    line?.({ ...fields, ...error }, "a connection ended");
+    line({ peer: shownPeer(socket), protocol, ms, read, written, ...error }, "a connection ended");
   }
 
   #logRefused(socket: Socket, reason: RefusedConnection): void {
@@ -354,8 +348,8 @@ function peerOf({ remoteAddress, remotePort }: Socket): string | undefined {
   return remotePort === undefined ? undefined : `${remoteAddress} ${remotePort}`;
 }
 
-/** Address and port; empty on a Unix socket. */
-function shownPeer({ remoteAddress = "", remotePort }: SocketEnds): string {
+/** Address and port, which Node still knows when the socket has closed; empty on a Unix socket. */
+function shownPeer({ remoteAddress = "", remotePort }: Socket): string {
   return remotePort === undefined ? "" : joinHostPort(canonicalAddress(remoteAddress), remotePort);
 }
 
