@@ -246,6 +246,7 @@ function followStore(
     group: config.agent_info.agent_group,
     book,
     clock,
+    log,
     signal: stop.signal,
     kept(keys) {
       keptKeys = keys;

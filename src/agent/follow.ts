@@ -2,9 +2,12 @@
 // it; a large one is decoded before that in slices. A rule that cannot be read or compiled is
 // reported and changes nothing.
 
+import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "#base/clock.ts";
 import type { Fault } from "#base/fault.ts";
+import type { Log, LogLine } from "#base/log.ts";
 import type { Rulebook } from "#flow/rulebook.ts";
+import type { LimiterNumbers, Rule } from "#flow/rules.ts";
 import { Slices } from "#host/life/slices.ts";
 import type { Batch, Store } from "#store/store.ts";
 import { agentPrefixes, type RuleChanges, readBatch } from "#sync/follow/batch.ts";
@@ -39,6 +42,7 @@ interface FollowOptions {
   readonly group: string;
   readonly book: Rulebook;
   readonly clock: Pick<Clock, "now" | "alarm">;
+  readonly log: Pick<Log, "debug" | "trace">;
   /** Called with the number of keys that stay in force although the store lost them. */
   readonly kept: (keys: number) => void;
   /** Called after each batch, synchronously with its coming into force. */
@@ -60,7 +64,7 @@ export function follow(options: FollowOptions): Following {
 }
 
 async function followAll(options: FollowOptions, ready: () => void): Promise<void> {
-  const { store, group, book, clock, kept, applied, snapshot, signal } = options;
+  const { store, group, book, clock, log, kept, applied, snapshot, signal } = options;
   const refused = new Map<string, Refusal>();
   const partial = new Map<string, string>();
   const watched = store.watch(agentPrefixes(group), signal);
@@ -71,6 +75,7 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
       partial.delete(key);
     }
     const { rules, numbers, faults, notRun } = await readInSlices(group, batch, clock);
+    if (log.debug !== undefined) logChanges(log.debug, log.trace, batch, book, { rules, numbers });
     const refusals = await new Slices(clock).take(book.applyInSteps({ rules, numbers }));
     const added = new Set<string>();
     const add = <T>(map: Map<string, T>, key: string, value: T): void => {
@@ -84,6 +89,7 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
     for (const [key, part] of notRun) add(partial, ruleKey(key), part);
     for (const { key, fault } of refusals) refuse(key, fault);
     applied(batch.revision, { refused, partial, added });
+    log.debug?.({ revision: batch.revision, rules: book.rules.size }, "the changes are in force");
     snapshot?.record(batch);
     ready();
   }
@@ -125,5 +131,61 @@ const NUMBERS = "/decisions/";
 
 /** Whether the book has a rule for this key, or numbers for one in `/decisions/`. */
 function isInForce(book: Rulebook, key: string): boolean {
-  return key.startsWith(NUMBERS) ? book.hasNumbers(key.slice(NUMBERS.length)) : book.rules.has(key);
+  if (!key.startsWith(NUMBERS)) return book.rules.has(key);
+  return book.numbersOf(key.slice(NUMBERS.length)) !== undefined;
+}
+
+/**
+ * One line for each version of a policy whose rules arrive or go, and one for each component whose numbers change; those
+ * that only count for longer are told at trace. `revision` is that of the write, by which it is found at the controller.
+ */
+function logChanges(
+  debug: LogLine,
+  trace: LogLine | undefined,
+  batch: Batch,
+  book: Rulebook,
+  { rules, numbers }: Pick<RuleChanges, "rules" | "numbers">,
+): void {
+  const writes = new Map(batch.puts.map(({ key, revision }) => [key, revision]));
+  const revisionOf = (key: string) => writes.get(key) ?? batch.revision;
+  const changes = [...rules].flatMap(([key, after]) => {
+    const before = book.rules.get(key);
+    const rule = after ?? before;
+    if (rule === undefined) return [];
+    const how = after === undefined ? "removed" : before === undefined ? "added" : "changed";
+    return [{ ...partOf(rule), revision: revisionOf(`/config/${key}`), how } as const];
+  });
+  const write = ({ policy, hash, revision }: (typeof changes)[number]) =>
+    JSON.stringify({ policy, hash, revision });
+  for (const [of, some] of Map.groupBy(changes, write)) {
+    const named = [...Map.groupBy(some, ({ how }) => how)].map(
+      ([how, each]) => [how, each.map(({ part }) => part)] as const,
+    );
+    debug({ ...JSON.parse(of), ...Object.fromEntries(named) }, "rules arrived");
+  }
+  for (const [key, after] of numbers) {
+    const before = book.numbersOf(key);
+    const of = after ?? before;
+    if (of === undefined) continue;
+    const { policyName: policy, policyHash: hash, componentId: component_id, kind } = of;
+    const fields = { policy, hash, component_id, kind, revision: revisionOf(NUMBERS + key) };
+    const [then, now] = [figuresOf(before), figuresOf(after)];
+    if (isDeepStrictEqual(then, now)) trace?.({ ...fields, numbers: now }, "numbers renewed");
+    else debug({ ...fields, before: then, after: now }, "numbers arrived");
+  }
+}
+
+/** The policy of a rule, and the name of the rule in it. */
+function partOf(rule: Rule) {
+  const { policyName: policy } = rule;
+  if (rule.kind === "flux_meter") return { policy, hash: undefined, part: rule.name };
+  const part = rule.kind === "classifier" ? `classifier ${rule.index}` : rule.componentId;
+  return { policy, hash: rule.policyHash, part };
+}
+
+/** The numbers themselves, without whose they are and how long they count. */
+function figuresOf(numbers: LimiterNumbers | undefined): object | undefined {
+  if (numbers === undefined) return undefined;
+  const { policyName, policyHash, componentId, kind, ...figures } = numbers;
+  return { ...figures, validUntil: undefined };
 }

@@ -25,7 +25,7 @@ export function answerControllers(
   const { clock, metrics, store, id, scope } = process;
   const log = process.log.child("requests");
   const own = agentFunctions(config.agent_info.agent_group, controlPoints);
-  const functions = new FunctionRunner(own, clock);
+  const functions = new FunctionRunner(own, clock, log);
   metrics.add({
     collect(to) {
       for (const outcome of OUTCOMES)

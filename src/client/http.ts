@@ -5,7 +5,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import type { Log } from "#base/log.ts";
+import type { Log, LogFields } from "#base/log.ts";
 import { basicCredentials, Connections } from "./http/connections.ts";
 import { faultOf } from "./http/fault.ts";
 import { type ProxySelector, proxySelector } from "./http/proxy.ts";
@@ -22,8 +22,8 @@ export interface HttpClientOptions {
   /** Supplies HTTP_PROXY, HTTPS_PROXY and NO_PROXY when `proxy` sets nothing. */
   readonly env: Environment;
   readonly clock: Clock;
-  /** Hears when certificate files were read again. */
-  readonly log?: Pick<Log, "info" | "warn">;
+  /** Hears of each call, and when certificate files were read again. */
+  readonly log?: Pick<Log, "debug" | "info" | "warn">;
   /** TLS where the settings name no file of their own. */
   readonly fallback?: TlsFallback;
   /** Whether `max_conns_per_host` does not count. */
@@ -100,10 +100,15 @@ export class HttpClient {
   async call(request: HttpClientRequest): Promise<HttpClientResponse> {
     const first = firstHop(request, this.#options.settings.disable_compression);
     const { signal, disarm, release } = this.#cancellable(request, first.url);
+    const started = this.#options.clock.now();
     try {
-      return await this.#follow(first, signal);
+      const response = await this.#follow(first, signal);
+      this.#logCall(first, started, { status: response.status });
+      return response;
     } catch (thrown) {
-      throw signal.aborted ? signal.reason : thrown;
+      const fault = signal.aborted ? signal.reason : thrown;
+      this.#logCall(first, started, { error: fault });
+      throw fault;
     } finally {
       disarm();
       release();
@@ -118,16 +123,28 @@ export class HttpClient {
   async stream(request: HttpClientRequest): Promise<HttpClientStream> {
     const hop = firstHop(request, true);
     const { signal, disarm, release } = this.#cancellable(request, hop.url);
+    const started = this.#options.clock.now();
     try {
       const response = await this.#request(hop, signal);
+      this.#logCall(hop, started, { status: response.statusCode });
       const body = this.#streamed(response.body, hop.url, signal, release);
       return { status: response.statusCode, headers: joined(response.headers), body };
     } catch (thrown) {
       release();
-      throw signal.aborted ? signal.reason : thrown;
+      const fault = signal.aborted ? signal.reason : thrown;
+      this.#logCall(hop, started, { error: fault });
+      throw fault;
     } finally {
       disarm();
     }
+  }
+
+  /** Without the query, the headers and the body, where secrets are. */
+  #logCall({ method, url }: Hop, started: number, result: LogFields): void {
+    const { log, clock } = this.#options;
+    if (log?.debug === undefined) return;
+    const ms = Math.round(clock.now() - started);
+    log.debug({ server: url.origin, method, path: url.pathname, ms, ...result }, "called a server");
   }
 
   async *#streamed(

@@ -339,7 +339,13 @@ function openOutgoing(
     metrics,
     settings: settings.policies.promql_jobs_scheduler,
   });
-  const environment = { proxy: settings.client.proxy, env, clock, log, hostname: hostname() };
+  const environment = {
+    proxy: settings.client.proxy,
+    env,
+    clock,
+    hostname: hostname(),
+    log: log.child("alerts"),
+  };
   const alerts = new Alerts({
     receivers: settings.alertmanagers.clients.map((each) => new Alertmanager(each, environment)),
     queueSize: settings.alerter.channel_size,
@@ -359,7 +365,11 @@ function openOutbox({ store, clock, log, status }: ControllerOptions, metrics: C
       const value = new TextEncoder().encode(new Date(clock.wall()).toISOString());
       return { kind: "put", key: COMPLETE, value };
     },
-    committed: (recovered) => {
+    committed: (recovered, ops, revision) => {
+      if (ops.length > 0) {
+        const keys = () => ops.slice(0, LOGGED_KEYS).map(({ key }) => key);
+        log.debug?.({ revision, changes: ops.length, keys: keys() }, "wrote to the store");
+      }
       metrics.committed("success");
       if (recovered) log.info({}, "the store accepts configurations and decisions again");
       node.ok("published");
@@ -372,6 +382,9 @@ function openOutbox({ store, clock, log, status }: ControllerOptions, metrics: C
     },
   });
 }
+
+/** Keys that the line about one write names. */
+const LOGGED_KEYS = 50;
 
 /** Undefined where the store ends with this process. */
 function openCheckpoints(

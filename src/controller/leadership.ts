@@ -139,13 +139,16 @@ export class Candidate {
   async #term(): Promise<void> {
     const { store } = this.#process;
     const candidate = candidateText({ name: this.#name, address: this.#address });
+    this.#log.debug?.({ candidate: this.#name }, "campaigning for the leadership");
     const leadership = await store.lead(CONTROLLER_ELECTION, this.#stop.signal, candidate);
+    const { key, revision } = leadership.guard;
+    this.#log.debug?.({ candidate: this.#name, key, revision }, "won the election");
     const over = new AbortController();
     const { signal } = over;
     const lost = () => over.abort("its lease was not renewed in time, or another controller leads");
     leadership.lost.addEventListener("abort", lost, { once: true });
     if (leadership.lost.aborted) lost();
-    const held = { key: leadership.guard.key, isSeen: false, over };
+    const held = { key, isSeen: false, over };
     this.#held = held;
     this.#state = "elected";
     let leading: { readonly stop: Stop } | undefined;
@@ -165,6 +168,7 @@ export class Candidate {
     } finally {
       leadership.lost.removeEventListener("abort", lost);
       this.#held = undefined;
+      this.#log.debug?.({ candidate: this.#name, key, reason: signal.reason }, "resigning");
       this.#standBy(String(signal.reason));
       try {
         await leading?.stop("drain");

@@ -54,7 +54,7 @@ function serverBackend({ settings, env, clock, log }: QueryBackendOptions): Quer
     proxy,
     env,
     clock,
-    log,
+    log: log.child("prometheus"),
   });
   const engine = new PrometheusClient({
     settings: prometheus,

@@ -78,9 +78,9 @@ export class Rulebook {
     return this.#rules;
   }
 
-  /** Whether there are numbers for this key of a rule, even if the rule itself is missing. */
-  hasNumbers(key: string): boolean {
-    return this.#numbers.has(key);
+  /** The numbers for this key of a rule, even if the rule itself is missing. */
+  numbersOf(key: string): LimiterNumbers | undefined {
+    return this.#numbers.get(key);
   }
 
   /** The stage members of one policy, one for each component. */

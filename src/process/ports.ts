@@ -7,6 +7,7 @@ import { profiles } from "#host/profiling/routes.ts";
 import { info } from "#host/status/info.ts";
 import { healthRoute, infoRoutes, statusRoutes } from "#host/status/routes.ts";
 import type { Port } from "#serve/port.ts";
+import { logRoutes } from "#telemetry/log/routes.ts";
 import { metricsRoute } from "#telemetry/metrics/metrics.ts";
 import { openGuarded } from "./guarded-port.ts";
 import type { ProcessPart, ProcessSettings, SluiceProcess } from "./process.ts";
@@ -64,19 +65,24 @@ export async function openPorts(
   return { main, administration, telemetry: new Map(addresses) };
 }
 
-/** The routes that show the process itself: health, status, info and metrics. */
+/** The routes of the process itself: health, status, info, metrics and the levels of its log. */
 export function processRoutes({
   service,
   metrics,
   health,
   clock,
   id,
-}: Pick<SluiceProcess, "service" | "metrics" | "health" | "clock" | "id">): readonly Route[] {
+  logLevels,
+}: Pick<
+  SluiceProcess,
+  "service" | "metrics" | "health" | "clock" | "id" | "logLevels"
+>): readonly Route[] {
   return [
     healthRoute(() => health.phase === "running"),
     ...statusRoutes(health.root),
     ...infoRoutes(info(service, clock, id)),
     metricsRoute(metrics),
+    ...(logLevels === undefined ? [] : logRoutes(logLevels)),
   ];
 }
 

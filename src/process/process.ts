@@ -19,7 +19,7 @@ import { watchMemory } from "#host/watchdog/watchdog.ts";
 import { Turns } from "#serve/turns.ts";
 import type { OpenStore, Store } from "#store/store.ts";
 import { crashReporter } from "#telemetry/crash/reporter.ts";
-import { openLog } from "#telemetry/log/log.ts";
+import { openLog, type ProcessLog } from "#telemetry/log/log.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { ServerMetrics } from "#telemetry/metrics/server.ts";
 import type { MetricSource } from "#telemetry/metrics/table.ts";
@@ -57,7 +57,7 @@ export interface ProcessOptions {
   readonly context: ProcessContext;
   readonly chance: Chance;
   /** Opened as `log.*` configures it, unless given. */
-  readonly log?: Log & { close(): Promise<void>; reopen?(): void };
+  readonly log?: Log & Pick<ProcessLog, "close"> & Partial<Pick<ProcessLog, "reopen" | "levels">>;
 }
 
 export interface SluiceProcess
@@ -72,6 +72,8 @@ export interface SluiceProcess
   readonly chance: Chance;
   readonly store: Store;
   readonly log: Log;
+  /** Undefined where the log was given and its levels cannot be changed. */
+  readonly logLevels: ProcessLog["levels"] | undefined;
   readonly metrics: Metrics;
   /** Takes one profile at a time, whoever asks. */
   readonly profiler: HostProfiler;
@@ -154,6 +156,7 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
     chance,
     store,
     log,
+    logLevels: opened.levels,
     metrics,
     profiler,
     serverMetrics,

@@ -104,6 +104,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     places: new Places(options.maxConnections ?? MAX_CONNECTIONS),
     refused,
     mismatches,
+    log,
   });
   const listener = listenerOf(options, acceptor);
   let tls: TlsTerminator | undefined;

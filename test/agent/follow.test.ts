@@ -18,6 +18,7 @@ import { decisionEntries } from "#sync/publish/decision.ts";
 import { configEntries } from "#sync/publish/policy.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { flowOf, recordingObserver } from "../kit/sluice/flow.ts";
+import { memoryLog, silentLog } from "../kit/sluice/log.ts";
 
 const OWNER = { componentId: "root.0", agentGroups: ["default"] } as const;
 const HERE = { control_point: "here", agent_group: "default", service: "any" };
@@ -80,6 +81,7 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
   const book = new Rulebook("default", world);
   const flowController = createFlowController(book, world);
   const stop = new AbortController();
+  const log = memoryLog("trace");
   let reached = 0;
   let refused = 0;
   let seen = Promise.withResolvers<void>();
@@ -89,6 +91,7 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
     book,
     clock,
     signal: stop.signal,
+    log,
     kept: () => undefined,
     applied(revision, trouble) {
       reached = revision;
@@ -122,10 +125,16 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
   return {
     clock,
     ask,
+    lines: log.lines,
     /** Another version of the policy, whose numbers are not there yet. */
     edit: (next: string) => commit(configEntries({ name: "p", hash: next, configs: [config] })),
     decide: (decision: CircuitDecision, version = hash) =>
       commit(decisionEntries({ name: "p", hash: version }, decision)),
+    /** The policy goes. */
+    remove: async () => {
+      const entries = configEntries({ name: "p", hash, configs: [config] });
+      await commit(new Map([...entries.keys()].map((key) => [key, undefined])));
+    },
     /** The controller takes its decision away. */
     withdraw: async (decision: CircuitDecision) => {
       const entries = decisionEntries({ name: "p", hash }, decision);
@@ -147,6 +156,35 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
     },
   };
 }
+
+test("rules and numbers that arrive are told at debug, with the revision of their write; equal numbers at trace", async (t) => {
+  const { decide, edit, remove, lines } = await house(t, RATE);
+  await edit("h2");
+  await decide(rate(10, 0), "h2");
+  await decide(rate(10, 0), "h2");
+  await decide(rate(20, 0), "h2");
+  await remove();
+  const { componentId } = rate(10, 0);
+  const told = lines.flatMap(({ level, message, fields }) => {
+    if (message === "the changes are in force") return [];
+    const { policy, hash, revision, before, after, numbers, ...more } = fields;
+    assert.equal(policy, "p");
+    const capacity = [before, after, numbers].map((each) => Object(each).bucketCapacity);
+    const { kind, component_id, ...parts } = more;
+    if (message !== "rules arrived")
+      assert.deepEqual([kind, component_id], ["rate_limiter", componentId]);
+    return [[level, message, hash, revision, message === "rules arrived" ? parts : capacity]];
+  });
+  const none = undefined;
+  assert.deepEqual(told, [
+    ["debug", "rules arrived", "h1", 1, { added: [componentId] }],
+    ["debug", "rules arrived", "h2", 2, { changed: [componentId] }],
+    ["debug", "numbers arrived", "h2", 3, [none, 10, none]],
+    ["trace", "numbers renewed", "h2", 4, [none, none, 10]],
+    ["debug", "numbers arrived", "h2", 5, [10, 20, none]],
+    ["debug", "rules arrived", "h2", 6, { removed: [componentId] }],
+  ]);
+});
 
 test("rate limiter: when capacity and fill change, tokens that were taken stay taken", async (t) => {
   const { decide, passes, clock } = await house(t, RATE);
@@ -303,6 +341,7 @@ test("a rule that is refused, or runs without a part, is reported until its key 
     book,
     clock,
     signal: stop.signal,
+    log: silentLog(),
     kept: () => undefined,
     applied(_, { refused, partial, added }) {
       const names = (keys: Iterable<string>) => [...keys].map((key) => key.split("/")[0]).join();
@@ -380,6 +419,7 @@ test("a large batch is decoded in several turns of the event loop and comes into
     book,
     clock: context.clock,
     signal: stop.signal,
+    log: silentLog(),
     kept: () => undefined,
     applied: () => void sizes.push(book.rules.size),
   });

@@ -7,6 +7,7 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { Fault } from "#base/fault.ts";
 import type { HttpClient } from "#client/http.ts";
+import { memoryLog } from "../kit/sluice/log.ts";
 import { until } from "../kit/until.ts";
 import { type Answering, caller, type FakeServer, fakeServer } from "../prometheus/kit.ts";
 import { deadPort, fails, hello, rawServer, silence } from "./http/setup.ts";
@@ -35,6 +36,29 @@ test("credentials in the URL are sent as basic authentication and appear in no m
   assert.equal(server.heard[0]?.headers.authorization, wanted);
   const refused = http.call({ method: "GET", url: url(await deadPort()) });
   await fails(refused, "UNAVAILABLE", /^http:\/\/127\.0\.0\.1:\d+: connection refused$/);
+});
+
+test("at debug each call is one line, which names no credential, query or body", async (t) => {
+  const server = await fakeServer(t, hello);
+  const log = memoryLog("debug");
+  const http = caller(t, {}, { log });
+  const url = `http://me:secret@127.0.0.1:${server.port}/a/b?token=secret`;
+  await http.call({ method: "POST", url, body: "secret" });
+  const stream = await http.stream({ method: "GET", url });
+  for await (const _ of stream.body);
+  const refused = `http://me:secret@127.0.0.1:${await deadPort()}/c`;
+  await assert.rejects(http.call({ method: "GET", url: refused }));
+  const told = log.lines.map(({ level, message, fields: { server, ms, ...fields } }) => {
+    assert.deepEqual([level, message, typeof ms], ["debug", "called a server", "number"]);
+    assert.match(String(server), /^http:\/\/127\.0\.0\.1:\d+$/);
+    return { ...fields, error: Fault.from(fields["error"] ?? new Fault("OK", "")).code };
+  });
+  assert.deepEqual(told, [
+    { method: "POST", path: "/a/b", status: 200, error: "OK" },
+    { method: "GET", path: "/a/b", status: 200, error: "OK" },
+    { method: "GET", path: "/c", error: "UNAVAILABLE" },
+  ]);
+  assert.ok(!JSON.stringify(log.lines).includes("secret"));
 });
 
 test("only http and https URLs are accepted", async (t) => {

@@ -34,6 +34,7 @@ import { policyDefinition } from "#kube/policies/definition.ts";
 import { componentsPage } from "#policy/reference/page.ts";
 import { policySchema } from "#policy/reference/schema.ts";
 import { processRoutes } from "#process/ports.ts";
+import { LogLevels } from "#telemetry/log/levels.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { metricsPage } from "#telemetry/metrics/page.ts";
 import { policyWebhook } from "../../src/controller/resources/policy-webhook.ts";
@@ -96,7 +97,14 @@ function routesPage(): string {
   const health = new Health(clock, config);
   const profiling = profiles(config.profilers, { service: "sluice-agent", argv: [], clock });
   const metrics = new Metrics(config.metrics);
-  const process = processRoutes({ service: "sluice-agent", metrics, health, clock, id: "" });
+  const process = processRoutes({
+    service: "sluice-agent",
+    metrics,
+    health,
+    clock,
+    id: "",
+    logLevels: new LogLevels("info"),
+  });
   const peers = { self: undefined, list: [] };
   const noPoints = () => [];
   const all = [

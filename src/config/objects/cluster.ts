@@ -33,7 +33,7 @@ const etcdRows = {
       "fatal",
       "FATAL",
     ] as const,
-    "Log level of the etcd client itself. Empty means error.",
+    "Log level of the etcd client itself, the component etcd, whatever log.level says. Empty means error.",
   ),
   namespace: string("aperture", anyText, "Prefix of every key."),
   username: string("", anyText, "User name."),

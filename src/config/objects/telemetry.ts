@@ -51,7 +51,7 @@ export const logConfig = table("LogConfig", "The log of the process.", {
       "disabled",
       "DISABLED",
     ] as const,
-    "Minimum level that is written. Empty means info; disabled writes nothing.",
+    "Minimum level that is written. Empty means info; disabled writes nothing. debug adds a line for each event, trace one for each message and tick. The route /v1/log/levels changes the level of single components while the process runs.",
   ),
   non_blocking: bool(
     true,

@@ -33,7 +33,7 @@ export function knowAgents({
   const applied = new FollowedApplied({ store, clock, log });
   const questions = new Questions(store, chance);
   const connections = new Connections();
-  const agents = new Agents({ members, questions, connections, clock });
+  const agents = new Agents({ members, questions, connections, clock, log });
   const remove = metrics.add({
     collect(to) {
       for (const result of ["answered", "failed"] as const)

@@ -17,8 +17,12 @@ interface OutboxOptions {
    * asks for it.
    */
   readonly complete?: () => Op;
-  /** A commit succeeded; `recovered` says that the one before it had failed. */
-  readonly committed: (recovered: boolean) => void;
+  /** A commit succeeded, at the last of its revisions; `recovered` says that the one before it had failed. */
+  readonly committed: (
+    recovered: boolean,
+    ops: readonly Op[],
+    revision: number | undefined,
+  ) => void;
   /** A commit failed and will be tried again. */
   readonly failed: (fault: Fault) => void;
 }
@@ -150,12 +154,12 @@ export class Outbox {
   async #commit(ops: readonly Op[]): Promise<void> {
     const { store } = this.#options;
     try {
-      if (ops.length > 0) await store.commit(ops);
+      const revision = ops.length > 0 ? await store.commit(ops) : undefined;
       this.#unconfirmed ||= ops.some(({ kind }) => kind === "delete");
       // A commit of its own, because a store may write a large one in parts, the deletes last.
       if (this.#unconfirmed) await this.#complete();
       this.#unconfirmed = false;
-      this.#succeeded(ops);
+      this.#succeeded(ops, revision);
     } catch (thrown) {
       this.#failed(ops, Fault.from(thrown));
     }
@@ -185,7 +189,7 @@ export class Outbox {
     this.#completeRevision = revision;
   }
 
-  #succeeded(ops: readonly Op[]): void {
+  #succeeded(ops: readonly Op[], revision: number | undefined): void {
     this.#committing = new Set();
     for (const op of ops) {
       this.#unsure.delete(op.key);
@@ -194,7 +198,7 @@ export class Outbox {
     }
     const recovered = this.#failures > 0;
     this.#failures = 0;
-    this.#options.committed(recovered);
+    this.#options.committed(recovered, ops, revision);
     if (this.#state === "closed") return;
     this.#state = "idle";
     this.#work();

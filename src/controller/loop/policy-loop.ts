@@ -1,9 +1,11 @@
 // One policy in force: runs its circuit at its interval and passes on what the circuit decides, asks and alerts.
 // A tick never waits for the store, for answers or for Alertmanagers.
 
+import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import { listed, MAX_LISTED } from "#base/text/listed.ts";
+import { type Decisions, decisionId } from "#circuit/actuators.ts";
 import type { Circuit } from "#circuit/circuit.ts";
 import type { Alert, QueryAnswer, QueryRequest, Replicas } from "#circuit/component.ts";
 import type { CircuitDecision } from "#circuit/decision.ts";
@@ -38,7 +40,7 @@ export interface LoopContext {
     policy(name: string, signals: CircuitPlan["signals"]): PolicyMeter;
     remove(name: string): void;
   };
-  readonly log: Pick<Log, "info" | "warn">;
+  readonly log: Pick<Log, "trace" | "debug" | "info" | "warn">;
   /**
    * The state from which the circuit of a policy goes on when it runs here for the first time; undefined begins anew.
    */
@@ -84,7 +86,12 @@ export class PolicyLoop {
     const { queries, alerts, clock } = context;
     this.#runner = new CircuitRunner({
       ask: (request, identity) =>
-        queries.ask(name, identity, request, (answer) => this.#answer(identity, answer)),
+        queries.ask(name, identity, request, (answer) => {
+          const { componentId: component_id, query, at } = request;
+          const fields = { policy: name, component_id, query, at: new Date(at), answer };
+          context.log.trace?.(fields, "a query was answered");
+          this.#answer(identity, answer);
+        }),
       alert: (alert) => alerts.fire(alert, name, clock.wall()),
       fault: (componentId, kind, thrown) => this.#threw(componentId, kind, thrown),
     });
@@ -147,6 +154,7 @@ export class PolicyLoop {
     this.#runner.replace(policy.circuit, outcome.inForce, restored);
     this.#ticker?.stop();
     this.#ticker = undefined;
+    this.#logVersion(accepted, "a version of the policy comes into force");
     this.#version = accepted;
     this.#loadedAt = this.#context.clock.wall();
     this.#accept(outcome);
@@ -198,6 +206,7 @@ export class PolicyLoop {
   /** Ends the policy. Returns the deletes of everything that it has in the store. */
   unload(): Entries {
     this.stop();
+    this.#logVersion(undefined, "the policy ends");
     this.#context.metrics.remove(this.#name);
     return this.#published.clear();
   }
@@ -226,7 +235,10 @@ export class PolicyLoop {
     this.#tickNumber = (circuit?.ticks ?? 0) + 1;
     this.#tickAt = at;
     this.#tickLateMs = lateMs;
+    const { log } = this.#context;
+    const before = log.debug && new Map(this.#runner.decisions);
     const decisions = this.#runner.tick(at);
+    if (before !== undefined) this.#logDecisions(before, decisions);
     this.#meter.ticked(lateMs, (signal) => circuit?.reading(signal) ?? Number.NaN);
     for (const { kind } of decisions) this.#meter.decided(kind);
     this.diagnosis.report();
@@ -260,6 +272,33 @@ export class PolicyLoop {
     );
   }
 
+  /** Says which version of the policy replaces which; undefined stands for none. */
+  #logVersion(after: PolicyVersion | undefined, message: string): void {
+    const { origin, policy } = this.#version;
+    const before = this.#loadedAt > 0 ? policy.hash : undefined;
+    const fields = { policy: this.#name, hash: after?.policy.hash, before };
+    this.#context.log.debug?.({ ...fields, origin: after?.origin ?? origin }, message);
+  }
+
+  #logDecisions(before: Decisions, decisions: readonly CircuitDecision[]): void {
+    const { log } = this.#context;
+    const { hash } = this.#version.policy;
+    const tick = { policy: this.#name, hash, tick: this.#tickNumber };
+    for (const decision of decisions) {
+      const { kind, componentId: component_id } = decision;
+      const then = figuresOf(before.get(decisionId(decision)));
+      const now = figuresOf(decision);
+      const fields = { ...tick, component_id, kind };
+      if (!isDeepStrictEqual(then, now))
+        log.debug?.({ ...fields, before: then, after: now }, "a decision changed");
+      else log.trace?.({ ...fields, numbers: now }, "a decision was renewed");
+    }
+    log.trace?.(
+      { ...tick, late_ms: Math.round(this.#tickLateMs), decisions: decisions.length },
+      "tick",
+    );
+  }
+
   #logPace(intervalMs: number, keeps: boolean, tookMs: number): void {
     const { log } = this.#context;
     const took = Math.round(tookMs * 1_000) / 1_000;
@@ -273,4 +312,11 @@ export class PolicyLoop {
       );
     }
   }
+}
+
+/** The numbers of a decision, without whose they are, when they were made and how long they count. */
+function figuresOf(decision: CircuitDecision | undefined): object | undefined {
+  if (decision === undefined) return undefined;
+  const { componentId, agentGroups, kind, ...figures } = decision;
+  return { ...figures, tick: undefined, validUntil: undefined };
 }

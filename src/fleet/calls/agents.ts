@@ -3,6 +3,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import type { Log, LogFields } from "#base/log.ts";
 import type { Member, Members } from "../members.ts";
 import type { Connections } from "./connections.ts";
 import type { Request } from "./message.ts";
@@ -13,6 +14,7 @@ interface AgentsOptions {
   readonly questions: Pick<Questions, "ask">;
   readonly connections: Pick<Connections, "ask" | "has" | "list">;
   readonly clock: Clock;
+  readonly log?: Pick<Log, "debug">;
 }
 
 /** Outcomes of one request to many agents, by agent. */
@@ -55,7 +57,16 @@ export class Agents {
 
   /** Resolves to the encoded reply. @throws Fault as the agent answered it, DEADLINE_EXCEEDED, UNAVAILABLE, CANCELLED */
   async ask(member: Member, request: Request, signal?: AbortSignal): Promise<Uint8Array> {
-    const { clock } = this.#options;
+    const { clock, log } = this.#options;
+    const started = clock.now();
+    const told = (result: LogFields) => {
+      const { group, address } = member;
+      const fields = { group, address, way: this.reachedBy(member), request: request.name };
+      log?.debug?.(
+        { ...fields, ms: Math.round(clock.now() - started), ...result },
+        "asked an agent",
+      );
+    };
     const stop = new AbortController();
     let late = false;
     const disarm = clock.alarm(ANSWER_MS, () => {
@@ -69,11 +80,14 @@ export class Agents {
       await this.#turn(stop.signal);
       const reply = await this.#send(member, request, stop.signal).finally(() => this.#next());
       this.counts.answered += 1;
+      told({ bytes: reply.length });
       return reply;
     } catch (thrown) {
       this.counts.failed += 1;
-      if (!late) throw thrown;
-      throw new Fault("DEADLINE_EXCEEDED", `no answer within ${ANSWER_MS} ms`);
+      const inTime = `no answer within ${ANSWER_MS} ms`;
+      const fault = late ? new Fault("DEADLINE_EXCEEDED", inTime) : thrown;
+      told({ error: fault });
+      throw fault;
     } finally {
       disarm();
       signal?.removeEventListener("abort", cancel);

@@ -3,6 +3,7 @@
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
 import { type Answer, MAX_REPLY_BYTES, readRequest, tooLarge } from "./message.ts";
 
 /** Functions by the full name of their request message. They get and return encoded messages, and throw Faults. */
@@ -24,11 +25,13 @@ export class FunctionRunner {
   readonly counts: Record<Outcome, number> = { answered: 0, failed: 0, refused: 0 };
   readonly #functions: Functions;
   readonly #clock: Clock;
+  readonly #log: Pick<Log, "debug"> | undefined;
   #running = 0;
 
-  constructor(functions: Functions, clock: Clock) {
+  constructor(functions: Functions, clock: Clock, log?: Pick<Log, "debug">) {
     this.#functions = functions;
     this.#clock = clock;
+    this.#log = log;
   }
 
   /** Answers an encoded request; faults are answers as well. */
@@ -43,9 +46,11 @@ export class FunctionRunner {
       const reply = await this.#inTime(this.#call(bytes));
       if (reply.length > MAX_REPLY_BYTES) throw tooLarge(reply, MAX_REPLY_BYTES);
       this.counts.answered += 1;
+      this.#log?.debug?.({ request: nameIn(bytes), bytes: reply.length }, "answered a controller");
       return { reply };
     } catch (thrown) {
       this.counts.failed += 1;
+      this.#log?.debug?.({ request: nameIn(bytes), error: thrown }, "answered a controller");
       return { fault: Fault.from(thrown) };
     } finally {
       this.#running -= 1;
@@ -66,5 +71,14 @@ export class FunctionRunner {
     return within(MAX_MS, this.#clock, called, () => {
       throw new Fault("DEADLINE_EXCEEDED", `no answer within ${MAX_MS} ms`);
     });
+  }
+}
+
+/** Undefined where the request cannot be read. */
+function nameIn(bytes: Uint8Array): string | undefined {
+  try {
+    return readRequest(bytes).name;
+  } catch {
+    return undefined;
   }
 }

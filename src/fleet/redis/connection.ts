@@ -89,6 +89,7 @@ export class RedisConnection implements Channel {
       : undefined;
     const files = this.#files;
     const client = clientOf(settings, files);
+    const server = URL.parse(settings.url)?.host;
     this.#client = client;
     client.on("error", (error: Error & { command?: { name: string } }) => {
       this.#error = textOf(error);
@@ -107,9 +108,11 @@ export class RedisConnection implements Channel {
     client.on("ready", () => {
       this.#error = undefined;
       this.#stopHandshake?.();
+      log.debug?.({ server }, "connected to Redis");
     });
     client.on("close", () => {
       this.#stopHandshake?.();
+      log.debug?.({ server, reason: this.#error }, "the connection to Redis is closed");
       // The next attempt uses the files as they are then.
       if (files !== undefined) adoptTls(client, tlsOptions(files.current, settings));
       if (this.#attempted && !this.#closing)

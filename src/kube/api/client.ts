@@ -32,7 +32,7 @@ export interface KubeClientOptions {
   readonly proxy: ProxySettings;
   readonly env: Environment;
   readonly clock: Clock;
-  readonly log?: Pick<Log, "info" | "warn">;
+  readonly log?: Pick<Log, "debug" | "info" | "warn">;
 }
 
 /** Restricts which objects of a kind are meant. */

@@ -98,7 +98,7 @@ const NOT_FOLLOWED = "pods and services are not followed, and what is known stay
 const FOLLOWED_AGAIN = "pods and services are followed again";
 
 interface StartDiscovery extends Omit<DiscoveryOptions, "domain"> {
-  readonly log: Pick<Log, "info" | "warn">;
+  readonly log: Pick<Log, "debug" | "info" | "warn">;
 }
 
 interface OpenDiscovery extends Omit<StartDiscovery, "client"> {

@@ -105,7 +105,7 @@ export class Webhook implements MetricSource {
     const { outcome } = injection;
     const fields = { namespace, pod: pod.name, outcome, dryRun };
     if (injection.outcome === "refused") log.warn(fields, `refused a pod: ${injection.message}`);
-    else log.debug(fields, "answered a review");
+    else log.debug?.(fields, "answered a review");
   }
 
   #count(result: Result): void {

@@ -3,6 +3,9 @@
 import type { Socket } from "node:net";
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
+import type { Log } from "#base/log.ts";
+import { joinHostPort } from "#base/net/host-port.ts";
+import { canonicalAddress } from "#base/net/ip-address.ts";
 import type { RefusedConnection } from "#base/server-meter.ts";
 import type { PortSettings } from "../settings.ts";
 import type { ApplicationProtocol, Transport } from "../transport/transport.ts";
@@ -25,6 +28,7 @@ interface AcceptorOptions {
   readonly places: Places;
   readonly refused: (why: RefusedConnection) => void;
   readonly mismatches: Pick<TlsMismatches, "record">;
+  readonly log: Pick<Log, "debug" | "trace">;
 }
 
 /** The bytes that a connection must send before it is handed over. */
@@ -101,6 +105,7 @@ export class ConnectionAcceptor {
     const held = this.#hold(socket);
     this.#lastAccepted = held.since;
     socket.once("close", () => {
+      this.#logEnd(socket, held);
       this.#all.delete(socket);
       this.#releasePlace(remoteAddress, held);
     });
@@ -127,6 +132,7 @@ export class ConnectionAcceptor {
       } else {
         this.#options.mismatches.record("cleartext_on_tls", remoteAddress);
         this.#options.refused("cleartext_on_tls");
+        this.#logRefused(socket, "cleartext_on_tls");
         refuseCleartext(socket);
       }
     });
@@ -163,14 +169,8 @@ export class ConnectionAcceptor {
 
   connections(): readonly OpenConnection[] {
     return [...this.#all].map(([socket, { since, protocol }]) => {
-      const {
-        remoteAddress = "",
-        remotePort = "",
-        bytesRead: read,
-        bytesWritten: written,
-      } = socket;
-      const peer = remoteAddress.includes(":") ? `[${remoteAddress}]` : remoteAddress;
-      return { peer: peer && `${peer}:${remotePort}`, protocol, since, read, written };
+      const { bytesRead: read, bytesWritten: written } = socket;
+      return { peer: shownPeer(socket), protocol, since, read, written };
     });
   }
 
@@ -262,7 +262,26 @@ export class ConnectionAcceptor {
       held.served = { by, socket };
       held.readAtLastLook = held.read;
     }
+    const { log, http1 } = this.#options;
+    const protocol = by === http1 ? "http1" : "http2";
+    const tls = held?.protocol === "tls";
+    log.debug?.({ peer: shownPeer(socket), protocol, tls }, "a connection was accepted");
     by.accept(socket);
+  }
+
+  /** A connection that sent nothing, as port checks make them, is told at trace. */
+  #logEnd(socket: Socket, { protocol, since, served }: Held): void {
+    const { log, clock } = this.#options;
+    const line = served === undefined ? log.trace : log.debug;
+    if (line === undefined) return;
+    const { bytesRead: read, bytesWritten: written, errored } = socket;
+    const ms = Math.round(clock.now() - since);
+    const error = errored === null ? {} : { error: errored };
+    line({ peer: shownPeer(socket), protocol, ms, read, written, ...error }, "a connection ended");
+  }
+
+  #logRefused(socket: Socket, reason: RefusedConnection): void {
+    this.#options.log.debug?.({ peer: shownPeer(socket), reason }, "a connection was refused");
   }
 
   #handOver(socket: Socket, protocol: ApplicationProtocol, held: Held | undefined): void {
@@ -313,6 +332,7 @@ export class ConnectionAcceptor {
   #refuse(socket: Socket, why: RefusedConnection): void {
     this.#stopWaiting(socket);
     this.#options.refused(why);
+    this.#logRefused(socket, why);
     socket.destroy();
   }
 
@@ -326,6 +346,11 @@ export class ConnectionAcceptor {
 /** The other end of a connection; undefined on a Unix socket, where peers cannot be told apart. */
 function peerOf({ remoteAddress, remotePort }: Socket): string | undefined {
   return remotePort === undefined ? undefined : `${remoteAddress} ${remotePort}`;
+}
+
+/** Address and port, which Node still knows when the socket has closed; empty on a Unix socket. */
+function shownPeer({ remoteAddress = "", remotePort }: Socket): string {
+  return remotePort === undefined ? "" : joinHostPort(canonicalAddress(remoteAddress), remotePort);
 }
 
 /** Over TLS the handshake has chosen the protocol. */

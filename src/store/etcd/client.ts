@@ -5,14 +5,13 @@ import { pause } from "#base/async/wait.ts";
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import type { Log } from "#base/log.ts";
+import type { Log, LogFields } from "#base/log.ts";
 import { GrpcClient } from "#client/grpc.ts";
 import { type GrpcProxySettings, grpcProxy } from "#client/grpc-proxy.ts";
 import { TlsFiles } from "#client/tls-files.ts";
 import type { Decoded, Encodable } from "#wire/protobuf/message-types.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { authIsOff, etcdFault, isTransient, needsToken, neverSent } from "./faults.ts";
-import { levelledLog } from "./levelled-log.ts";
 import { type Endpoint, type EtcdSettings, endpointsOf } from "./settings.ts";
 
 const METHODS = {
@@ -114,7 +113,7 @@ export class EtcdClient {
   constructor(options: EtcdClientOptions) {
     const { settings, clock, log, proxy } = options;
     this.#options = options;
-    this.#log = levelledLog(log, settings.log_level);
+    this.#log = log.child("etcd", levelOf(settings));
     const endpoints = endpointsOf(settings);
     const files = endpoints.some(({ tls }) => tls)
       ? new TlsFiles(settings.tls, { clock, log: this.#log, key: "etcd.tls" })
@@ -153,7 +152,7 @@ export class EtcdClient {
         if (needsToken(raw) && !renewed && this.#options.settings.username !== "") {
           renewed = true;
           if (this.#token === token) this.#token = undefined;
-          this.#log.debug({ server: server.address }, "asking etcd for another token");
+          this.#log.debug?.({ server: server.address }, "asking etcd for another token");
           continue;
         }
         const fault = etcdFault(server, raw);
@@ -254,12 +253,24 @@ export class EtcdClient {
     const metadata =
       method === "authenticate" ? {} : await this.#credentials(server, until, method);
     const [path, input, output] = METHODS[method];
-    const left = Math.max(1, until - this.#options.clock.now());
-    const reply = await server.client.call(`/etcdserverpb.${path}`, encode(input, request), {
+    const started = this.#options.clock.now();
+    const left = Math.max(1, until - started);
+    const options = {
       timeoutMs: Math.min(left, ATTEMPT_MS),
       metadata,
       signal: this.#closed.signal,
+    };
+    const told = (result: LogFields) => {
+      const line = method === "keepAlive" ? this.#log.trace : this.#log.debug;
+      const ms = Math.round(this.#options.clock.now() - started);
+      line?.({ server: server.address, call: path, ms, ...result }, "called etcd");
+    };
+    const call = server.client.call(`/etcdserverpb.${path}`, encode(input, request), options);
+    const reply = await call.catch((thrown: unknown) => {
+      told({ error: thrown });
+      throw thrown;
     });
+    told({ bytes: reply.length });
     this.#answered();
     return decode(output, reply) as Response<M>;
   }
@@ -306,11 +317,17 @@ export class EtcdClient {
 
   #failed(server: Server, fault: Fault): void {
     this.#failures += 1;
-    this.#log.debug({}, fault.message);
+    this.#log.debug?.({}, fault.message);
     if (this.#servers[this.#at] === server) this.#at = (this.#at + 1) % this.#servers.length;
     if (this.#failures < this.#servers.length || this.#reachable === false) return;
     this.#reachable = false;
     this.#log.error({}, `no etcd server can be used: ${fault.message}`);
     this.#options.reachable?.(fault);
   }
+}
+
+/** `etcd.log_level`, in any case of letters. Empty means error; so does every level above it. */
+function levelOf({ log_level }: EtcdSettings): string {
+  const level = log_level.toLowerCase();
+  return ["debug", "info", "warn"].includes(level) ? level : "error";
 }

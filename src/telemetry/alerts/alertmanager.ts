@@ -22,7 +22,7 @@ interface AlertmanagerOptions {
   readonly proxy: ProxySettings;
   readonly env: Environment;
   readonly clock: Clock;
-  readonly log?: Pick<Log, "info" | "warn">;
+  readonly log?: Pick<Log, "debug" | "info" | "warn">;
   /** Host name of this process, which becomes a part of every alert. */
   readonly hostname: string;
 }

@@ -123,10 +123,15 @@ function remembering(log: Log, lines: Breadcrumb[], clock: Clock, component: str
     log[level](fields, message);
   };
   return {
-    debug: log.debug,
+    get trace() {
+      return log.trace;
+    },
+    get debug() {
+      return log.debug;
+    },
     info: at("info"),
     warn: at("warn"),
     error: at("error"),
-    child: (name) => remembering(log.child(name), lines, clock, name),
+    child: (name, level) => remembering(log.child(name, level), lines, clock, name),
   };
 }

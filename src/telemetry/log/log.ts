@@ -6,8 +6,9 @@ import { type Logger, pino } from "pino";
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import type { Log, LogFields } from "#base/log.ts";
+import type { Log, LogFields, LogLine } from "#base/log.ts";
 import { LogFile, type Rotation } from "./file.ts";
+import { LogLevels, levelOf, NO_COMPONENT } from "./levels.ts";
 import { colouredLine, prettyLine, safeLine, safeText } from "./line.ts";
 import { blockingOutlet, queuedOutlet, reshaped, type Sink, standardSink } from "./sink.ts";
 
@@ -19,6 +20,7 @@ export interface ProcessLog extends Log {
   close(): Promise<void>;
   /** Opens the log files again, and logs what cannot be opened. */
   reopen(): void;
+  readonly levels: Pick<LogLevels, "current" | "change">;
 }
 
 interface LogWriter extends Rotation {
@@ -51,24 +53,6 @@ export interface LogPlace {
 /** The keyword `default` stands for a folder of the service inside this directory. */
 const SYSTEM_LOG_DIRECTORY = "/var/log/sluice";
 
-const LEVELS: Readonly<Record<string, string>> = {
-  "": "info",
-  trace: "trace",
-  debug: "debug",
-  info: "info",
-  warn: "warn",
-  error: "error",
-  fatal: "fatal",
-  panic: "fatal",
-  disabled: "silent",
-};
-
-function levelOf(text: string): string {
-  const level = LEVELS[text.toLowerCase()];
-  if (level !== undefined) return level;
-  throw new Fault("INVALID_ARGUMENT", `log.level: wanted one of ${Object.keys(LEVELS).join(" ")}`);
-}
-
 /** Throws a Fault when a file cannot be written: a process that silently loses its log is worse than one that does not start. */
 export function openLog(settings: LogSettings, place: LogPlace): ProcessLog {
   const level = levelOf(settings.level);
@@ -89,54 +73,100 @@ export function openLog(settings: LogSettings, place: LogPlace): ProcessLog {
     },
     { write: (line) => (closed === undefined ? outlet.write(line) : undefined) },
   );
-  const reopenAll = (log: Pick<Log, "error">) => {
-    for (const sink of closed === undefined ? sinks : []) {
-      try {
-        sink.reopen?.();
-      } catch (error) {
-        log.error({ error }, "a log file was not opened again: lines go where they went before");
-      }
-    }
+  const levels = new LogLevels(level);
+  levels.add(NO_COMPONENT, logger);
+  const components = new Map<string, Log>();
+  const child: Log["child"] = (component, own) => {
+    const known = components.get(component);
+    if (known !== undefined) return known;
+    const made = logger.child({ component });
+    levels.add(component, made, own === undefined ? level : levelOf(own));
+    const log = new ComponentLog(made, child);
+    components.set(component, log);
+    return log;
   };
-  const shared = {
+  return new WholeLog(logger, child, {
+    levels,
     dropped: () => outlet.dropped,
-    reopenAll,
-    close: () => {
+    reopen(error) {
+      for (const sink of closed === undefined ? sinks : []) {
+        try {
+          sink.reopen?.();
+        } catch (thrown) {
+          error(
+            { error: thrown },
+            "a log file was not opened again: lines go where they went before",
+          );
+        }
+      }
+    },
+    close() {
       closed ??= within(CLOSE_MS, place.clock, outlet.close());
       return closed;
     },
-  };
-  return wrap(logger, shared);
+  });
 }
 
 /** Milliseconds. A reader that has stopped reading must not keep the process from ending. */
 const CLOSE_MS = 2_000;
 
-interface Shared {
+class ComponentLog implements Log {
+  readonly child: Log["child"];
+  readonly info: LogLine;
+  readonly warn: LogLine;
+  readonly error: LogLine;
+  readonly #logger: Logger;
+  readonly #trace: LogLine;
+  readonly #debug: LogLine;
+
+  constructor(logger: Logger, child: Log["child"]) {
+    this.#logger = logger;
+    this.child = child;
+    const at =
+      (level: "trace" | "debug" | "info" | "warn" | "error"): LogLine =>
+      (fields: LogFields, message: string): void => {
+        if (logger.isLevelEnabled(level)) logger[level](fields, safeText(message));
+      };
+    this.#trace = at("trace");
+    this.#debug = at("debug");
+    this.info = at("info");
+    this.warn = at("warn");
+    this.error = at("error");
+  }
+
+  get trace(): LogLine | undefined {
+    return this.#logger.isLevelEnabled("trace") ? this.#trace : undefined;
+  }
+
+  get debug(): LogLine | undefined {
+    return this.#logger.isLevelEnabled("debug") ? this.#debug : undefined;
+  }
+}
+
+interface Outputs {
+  readonly levels: LogLevels;
   readonly dropped: () => number;
-  readonly reopenAll: (log: Pick<Log, "error">) => void;
+  readonly reopen: (error: LogLine) => void;
   readonly close: () => Promise<void>;
 }
 
-function wrap(logger: Logger, shared: Shared): ProcessLog {
-  const at =
-    (level: "debug" | "info" | "warn" | "error") =>
-    (fields: LogFields, message: string): void => {
-      if (logger.isLevelEnabled(level)) logger[level](fields, safeText(message));
-    };
-  const error = at("error");
-  return {
-    debug: at("debug"),
-    info: at("info"),
-    warn: at("warn"),
-    error,
-    reopen: () => shared.reopenAll({ error }),
-    child: (component) => wrap(logger.child({ component }), shared),
-    get dropped() {
-      return shared.dropped();
-    },
-    close: shared.close,
-  };
+class WholeLog extends ComponentLog implements ProcessLog {
+  readonly levels: LogLevels;
+  readonly close: () => Promise<void>;
+  readonly reopen: () => void;
+  readonly #outputs: Outputs;
+
+  constructor(logger: Logger, child: Log["child"], outputs: Outputs) {
+    super(logger, child);
+    this.#outputs = outputs;
+    this.levels = outputs.levels;
+    this.close = outputs.close;
+    this.reopen = () => outputs.reopen(this.error);
+  }
+
+  get dropped(): number {
+    return this.#outputs.dropped();
+  }
 }
 
 /** Opens all writers, or none when one fails. */

@@ -119,7 +119,8 @@ async function readRules(): Promise<void> {
   delays.enable();
   const start = performance.now();
   const before = process.cpuUsage();
-  const options = { store, group: "default", book, clock, kept: () => undefined };
+  const log = { trace: undefined, debug: undefined };
+  const options = { store, group: "default", book, clock, log, kept: () => undefined };
   const { ready, ended } = follow({ ...options, signal: stop.signal, applied: () => undefined });
   await ready;
   const took = Math.round(performance.now() - start);

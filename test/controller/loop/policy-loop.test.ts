@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
+import type { Log } from "#base/log.ts";
 import type { QueryAnswer, QueryRequest } from "#circuit/component.ts";
 import { PolicyLoop } from "#controller/loop/policy-loop.ts";
 import { Schedule } from "#controller/loop/ticker.ts";
@@ -10,7 +11,7 @@ import { compileSet } from "#policy/set.ts";
 import { QueryRunner } from "#prometheus/query-runner.ts";
 import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
 import { type FakeClock, fakeClock } from "../../kit/clock.ts";
-import { logTo } from "../../kit/sluice/log.ts";
+import { logTo, memoryLog } from "../../kit/sluice/log.ts";
 
 function versionOf(text: string) {
   const digest = (of: string) => createHash("sha256").update(of).digest("hex");
@@ -26,9 +27,10 @@ function versionOf(text: string) {
 interface Around {
   readonly clock?: FakeClock;
   readonly asker?: Pick<QueryRunner, "ask" | "drop">;
+  readonly log?: Log;
 }
 
-function loopOf(text: string, { clock = fakeClock(), asker }: Around = {}) {
+function loopOf(text: string, { clock = fakeClock(), asker, log }: Around = {}) {
   const asked: { readonly ask: QueryRequest; readonly hear: (answer: QueryAnswer) => void }[] = [];
   const logged: string[] = [];
   const version = versionOf(text);
@@ -46,7 +48,7 @@ function loopOf(text: string, { clock = fakeClock(), asker }: Around = {}) {
       },
     },
     metrics: new CircuitMetrics(),
-    log: logTo((_level, _fields, message) => void logged.push(message)),
+    log: log ?? logTo((_level, _fields, message) => void logged.push(message)),
   });
   loop.load(version);
   loop.startTicks();
@@ -93,6 +95,35 @@ test("a missing answer delays nothing, and an answer is seen in the next tick", 
     [["A", "query of root.0: the server is away"]],
   );
   loop.stop();
+});
+
+test("at trace each tick and each answer to a query is one line, a decision that changes one at debug", () => {
+  const limiter = `    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: shop }]
+          in_ports: { bucket_capacity: { signal_name: A }, fill_amount: { constant_signal: { value: 1 } } }
+          parameters: { interval: 1s }
+`;
+  const log = memoryLog("trace");
+  const { loop, clock, asked } = loopOf(HEAD + query("A", "up") + limiter, { log });
+  const { name: policy, hash } = loop.version.policy;
+  const told = () =>
+    log.lines.splice(0).map(({ level, message, fields: { before, after, ...fields } }) => {
+      assert.equal(fields["policy"], policy);
+      if (message !== "a query was answered") assert.equal(fields["hash"], hash);
+      const capacity = (numbers: unknown) => Object(numbers).bucketCapacity;
+      const change = message === "a decision changed" ? [capacity(before), capacity(after)] : [];
+      return [level, message, ...change].join(" ");
+    });
+  assert.equal(told()[0], "debug a version of the policy comes into force");
+  asked[0]?.hear({ kind: "value", value: 5 });
+  assert.deepEqual(told(), ["trace a query was answered"]);
+  clock.advance(1_000);
+  assert.deepEqual(told(), ["debug a decision changed 0 5", "trace tick"]);
+  clock.advance(1_000);
+  assert.deepEqual(told(), ["trace tick"]);
+  loop.unload();
+  assert.equal(log.lines[0]?.message, "the policy ends");
 });
 
 test("the answer to a query from before a change reaches the component at its new place", () => {

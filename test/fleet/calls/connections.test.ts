@@ -37,8 +37,9 @@ async function controllerOn(t: TestContext, env: Env = {}) {
   });
   const members = { list: [], onChange: () => () => undefined };
   const questions = { ask: () => assert.fail("through the store") };
-  const agents = new Agents({ members, questions, connections, clock: realClock() });
-  return { address, connections, agents, scope };
+  const log = memoryLog("debug");
+  const agents = new Agents({ members, questions, connections, clock: realClock(), log });
+  return { address, connections, agents, scope, asked: log.lines };
 }
 
 async function agentOn(t: TestContext, env: Env, seed = 1) {
@@ -48,7 +49,7 @@ async function agentOn(t: TestContext, env: Env, seed = 1) {
     "agent",
     variables("agent", { AGENT_FUNCTIONS_CLIENT_GRPC_BACKOFF_BASE_DELAY: "0.01s", ...env }),
   );
-  const log = memoryLog();
+  const log = memoryLog("debug");
   const store = memoryStore();
   await startAgentProcess({
     config,
@@ -72,7 +73,7 @@ test("an agent connects to every endpoint, is asked there and not through the st
     AGENT_FUNCTIONS_CLIENT_GRPC_INSECURE: "true",
     AGENT_INFO_AGENT_GROUP: "shop",
   });
-  for (const { agents } of controllers) {
+  for (const { agents, asked } of controllers) {
     await until("the agent is connected", () => agents.list.length === 1);
     const [member] = agents.list;
     assert.ok(member);
@@ -88,7 +89,25 @@ test("an agent connects to every endpoint, is asked there and not through the st
       (thrown: unknown) => Fault.from(thrown),
     );
     assert.equal(fault.code, "UNIMPLEMENTED");
+    const told = asked.map(({ level, message, fields: { ms, error, ...fields } }) => {
+      assert.deepEqual([level, message, typeof ms], ["debug", "asked an agent", "number"]);
+      return { ...fields, bytes: typeof fields["bytes"], failed: error === fault };
+    });
+    const of = { group: "shop", address: member.address, way: "connection" };
+    assert.deepEqual(told, [
+      { ...of, request: ASKED.name, bytes: "number", failed: false },
+      { ...of, request: "test.Unknown", bytes: "undefined", failed: true },
+    ]);
   }
+  const answered = lines.filter(({ message }) => message === "answered a controller");
+  assert.deepEqual(
+    answered.map(({ level, fields }) => [level, fields["request"], "error" in fields]),
+    [false, true, false, true].map((failed) => [
+      "debug",
+      failed ? "test.Unknown" : ASKED.name,
+      failed,
+    ]),
+  );
   // A request in the store stays where it is.
   const [member] = controllers[0]?.agents.list ?? [];
   const key = `/rpc/request/${member?.id}/c1`;

@@ -210,6 +210,6 @@ export class Agent {
 }
 
 function logged() {
-  const log = memoryLog();
+  const log = memoryLog("debug");
   return { log, lines: log.lines };
 }

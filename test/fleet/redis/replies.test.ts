@@ -96,6 +96,30 @@ const RECEIVED = fc.oneof(
   },
 );
 
+test("at debug a connection to Redis is told when it can be used and when it is closed", async (t) => {
+  const { url } = await fakeRedis(t);
+  const server = new URL(url).host;
+  const log = memoryLog("debug");
+  const settings = settingsOf(url.replace("//", "//ann:secret@"));
+  const connection = new RedisConnection({
+    settings,
+    clock: realClock(),
+    log,
+    lost: () => undefined,
+  });
+  await connection.connect();
+  connection.close();
+  await until("it is closed", () => log.lines.length > 1);
+  assert.deepEqual(log.lines, [
+    { level: "debug", message: "connected to Redis", fields: { server } },
+    {
+      level: "debug",
+      message: "the connection to Redis is closed",
+      fields: { server, reason: undefined },
+    },
+  ]);
+});
+
 test("whatever a server replies, a request about a bucket or a slot gets a reply of the script or none", async (t) => {
   const { script, url } = await fakeRedis(t);
   const connection = new RedisConnection({

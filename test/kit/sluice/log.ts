@@ -1,8 +1,10 @@
 // Logs for tests: one that remembers its lines, and one that writes nothing.
 
-import type { Log, LogFields } from "#base/log.ts";
+import type { Log, LogFields, LogLine as WriteLine } from "#base/log.ts";
 
-type Level = "debug" | "info" | "warn" | "error";
+const LEVELS: readonly string[] = ["trace", "debug", "info", "warn", "error"];
+
+type Level = "trace" | "debug" | "info" | "warn" | "error";
 
 export interface LogLine {
   readonly level: Level;
@@ -15,20 +17,30 @@ export interface MemoryLog extends Log {
   readonly lines: LogLine[];
 }
 
-export function memoryLog(): MemoryLog {
+/** Remembers lines from a level on; children with a level of their own, from that. */
+export function memoryLog(least = "info"): MemoryLog {
   const lines: LogLine[] = [];
-  const log = logTo((level, fields, message) => void lines.push({ level, message, fields }));
+  const log = logTo((level, fields, message) => void lines.push({ level, message, fields }), least);
   return { lines, ...log };
 }
 
 /** A log that hands every line to a function; children hand theirs to the same one. */
-export function logTo(take: (level: Level, fields: LogFields, message: string) => void): Log {
+export function logTo(
+  take: (level: Level, fields: LogFields, message: string) => void,
+  least = "info",
+): Log {
+  const at = (level: Level): WriteLine | undefined =>
+    LEVELS.indexOf(level) < LEVELS.indexOf(least)
+      ? undefined
+      : (fields, message) => take(level, fields, message);
+  const nothing = () => undefined;
   const log: Log = {
-    debug: (fields, message) => take("debug", fields, message),
-    info: (fields, message) => take("info", fields, message),
-    warn: (fields, message) => take("warn", fields, message),
-    error: (fields, message) => take("error", fields, message),
-    child: () => log,
+    trace: at("trace"),
+    debug: at("debug"),
+    info: at("info") ?? nothing,
+    warn: at("warn") ?? nothing,
+    error: at("error") ?? nothing,
+    child: (_, own) => (own === undefined ? log : logTo(take, own)),
   };
   return log;
 }

@@ -113,5 +113,9 @@ test("etcd.log_level: what the client itself logs", async (t) => {
     await assert.rejects(store.list("/", { timeoutMs: 100 }), { code: "UNAVAILABLE" });
     const levels = new Set(log.lines.map(({ level }) => level));
     assert.deepEqual([...levels].sort(), wanted, log_level);
+    const calls = log.lines.filter(({ message }) => message === "called etcd");
+    assert.equal(calls.length > 0, log_level === "debug");
+    for (const { fields } of calls)
+      assert.deepEqual([fields["server"], fields["call"]], ["127.0.0.1:1", "KV/Range"]);
   }
 });

@@ -107,7 +107,7 @@ test("a field cannot replace a reserved field of the line", async () => {
 
 for (const [level, written] of [
   ["", ["info", "warn", "error"]],
-  ["trace", ["debug", "info", "warn", "error"]],
+  ["trace", ["trace", "debug", "info", "warn", "error"]],
   ["DEBUG", ["debug", "info", "warn", "error"]],
   ["info", ["info", "warn", "error"]],
   ["WARN", ["warn", "error"]],
@@ -119,7 +119,8 @@ for (const [level, written] of [
   test(`log.level ${level || '""'} writes ${written.join(" ") || "nothing"}`, async () => {
     const where = place();
     const log = openLog({ ...QUIET, level }, where);
-    for (const method of ["debug", "info", "warn", "error"] as const) log[method]({}, "x");
+    for (const method of ["trace", "debug", "info", "warn", "error"] as const)
+      log[method]?.({}, "x");
     assert.deepEqual(
       where.stderr.lines.map((line) => JSON.parse(line).level),
       written,
@@ -127,6 +128,56 @@ for (const [level, written] of [
     await log.close();
   });
 }
+
+test("nothing is built for a line that is not written", () => {
+  const log = openLog(QUIET, place());
+  log.debug?.({ never: assert.fail() }, "x");
+  log.child("a").trace?.({ never: assert.fail() }, "x");
+});
+
+test("the level of one component, or of all, changes until it is set back", () => {
+  const where = place();
+  const log = openLog(QUIET, where);
+  const [a, b, etcd] = [log.child("a"), log.child("b"), log.child("etcd", "error")];
+  assert.equal(log.child("a"), a);
+  const { levels } = log;
+  const start = { a: "info", b: "info", etcd: "error", process: "info" };
+  const told = (): string => {
+    where.stderr.lines.length = 0;
+    for (const each of [log, a, b, etcd]) each.debug?.({}, "x");
+    return where.stderr.lines.map((line) => JSON.parse(line).component ?? "process").join(" ");
+  };
+  assert.deepEqual([levels.current, told()], [start, ""]);
+  levels.change("a", "DEBUG");
+  assert.deepEqual([levels.current, told()], [{ ...start, a: "debug" }, "a"]);
+  assert.equal(log.child("a").trace, undefined);
+  levels.change(undefined, "trace");
+  assert.equal(told(), "process a b etcd");
+  assert.equal(typeof log.child("later").trace, "function");
+  levels.change("b", "warn");
+  assert.equal(told(), "process a etcd");
+  levels.change("b", undefined);
+  assert.equal(levels.current["b"], "trace");
+  levels.change(undefined, undefined);
+  assert.deepEqual([levels.current, told()], [{ ...start, later: "info" }, ""]);
+});
+
+test("a level or a component that does not exist is refused, and so is any where the log is disabled", () => {
+  const log = openLog(QUIET, place());
+  log.child("rules");
+  const refuses = (change: () => void, code: string, message: string) =>
+    assert.throws(change, { code, message });
+  const wanted = "level: wanted one of trace debug info warn error fatal";
+  refuses(() => log.levels.change("rules", "loud"), "INVALID_ARGUMENT", `${wanted}, got "loud"`);
+  refuses(() => log.levels.change(undefined, ""), "INVALID_ARGUMENT", `${wanted}, got none`);
+  const components = "wanted one of the components process rules, got rule";
+  refuses(() => log.levels.change("rule", "debug"), "NOT_FOUND", components);
+  const off = openLog({ ...QUIET, level: "disabled" }, place());
+  off.child("etcd", "error");
+  assert.deepEqual(off.levels.current, { etcd: "disabled", process: "disabled" });
+  const none = "log.level is disabled: this process has no log";
+  refuses(() => off.levels.change("etcd", "debug"), "FAILED_PRECONDITION", none);
+});
 
 test("writers: stderr without any, several at once, stdout, the default file, a path", async (context) => {
   const made = directory(context);

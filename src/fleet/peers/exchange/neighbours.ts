@@ -121,15 +121,17 @@ export class Neighbours {
       log.error({ peer: name, error: thrown }, `peer ${name} could not be sent copies`);
     });
     this.#all.set(member.id, { link, copies });
+    log.debug?.({ peer: member.name, address: member.address }, "asks another peer from now on");
   }
 
   #leave(id: string, link: Link): void {
     this.#all.delete(id);
     const { requests, member } = link;
+    const { name: peer, address } = member;
+    this.#options.log.debug?.({ peer, address }, "asks a peer nothing more");
     if (requests.reason !== undefined) {
       requests.counts.back++;
-      const { name } = member;
-      this.#options.log.info({ peer: name }, `peer ${name} is gone, others count its keys`);
+      this.#options.log.info({ peer }, `peer ${peer} is gone, others count its keys`);
       this.#options.changed(this.away);
     }
     this.#leaving.add(link);
