@@ -16,11 +16,14 @@ import { ineffectiveKeys, type TreeRole } from "#config/ineffective.ts";
 import type { Loaded } from "#config/load.ts";
 import { leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
 import { startControllerProcess } from "#controller/process.ts";
+import { loadInjector } from "#injector/config.ts";
+import { startInjectorProcess } from "#injector/process.ts";
 import type { Ports } from "#process/ports.ts";
 import type { ProcessOptions } from "#process/process.ts";
 import type { Port } from "#serve/port.ts";
 import { startStandalone } from "#standalone/standalone.ts";
 import { sharedStore } from "../../src/cli/processes/shared-store.ts";
+import { cluster, HOME } from "../injector/cluster.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { startEtcd } from "../kit/etcd/cluster.ts";
 import { folderOf } from "../kit/folder.ts";
@@ -28,6 +31,7 @@ import { processContext } from "../kit/process-context.ts";
 import { authority } from "../kit/servers/tls.ts";
 import { call } from "../kit/sluice/check.ts";
 import { configOf, type Reads, recordReads } from "../kit/sluice/config.ts";
+import { realClock } from "../kit/sluice/port.ts";
 import { until } from "../kit/until.ts";
 
 /** Queries, and alerts, at every tick. */
@@ -102,6 +106,31 @@ async function readByProcess<P extends "agent" | "controller">(
   const options = { store, context, chance: seededChance(1) };
   const { main } = await start(options, { ...loaded, config });
   await exercise(t, main, env, read, read);
+  await scope.close("drain");
+  return read;
+}
+
+/** The same for an injector. Where its API server answers, it opens the port of its webhook. */
+async function readByInjector(t: TestContext, env: Env, variables: Env): Promise<Reads> {
+  const all = {
+    SVC_INJECTOR_SERVER_LISTENER_ADDR: "127.0.0.1:0",
+    SVC_INJECTOR_SERVER_DRAIN_ACCEPT_FOR: "0s",
+    SVC_INJECTOR_WEBHOOK_ADDR: "127.0.0.1:0",
+    SVC_INJECTOR_LOG_LEVEL: "error",
+    SVC_INJECTOR_SIDECAR_IMAGE: "sluice:1",
+    ...env,
+  };
+  const folder = folderOf(t);
+  const loaded = loadInjector({ env: all, configPath: folder, dotenvDir: folder });
+  const { config, read } = recordReads("injector", loaded.injector.config);
+  const scope = new Scope();
+  const { main, webhook } = await startInjectorProcess({
+    config: { ...loaded, injector: { ...loaded.injector, config } },
+    context: processContext(scope, { clock: realClock, env: variables }),
+    chance: seededChance(1),
+  });
+  await exercise(t, main, env, read, read);
+  if (!("KUBERNETES_SERVICE_HOST" in variables)) await webhook;
   await scope.close("drain");
   return read;
 }
@@ -315,11 +344,28 @@ const READ_BY_ASSEMBLY: Readonly<Record<ProcessName, readonly string[]>> = {
     "server.administration.addr",
     "server.administration.enabled",
   ],
-  injector: [],
+  injector: [
+    "ignored_namespaces",
+    "missed_pods_interval",
+    "namespace",
+    "native_sidecars",
+    "otel.ports.debug_port",
+    "otel.ports.health_check_port",
+    "otel.ports.host",
+    "otel.ports.pprof_port",
+    "otel.ports.zpages_port",
+    "profilers.register_http_routes",
+    "server.administration.addr",
+    "server.administration.enabled",
+    "sidecar.config_map",
+    "webhook.addr",
+  ],
 };
 
 function assertWired(process: ProcessName, role: TreeRole, runs: readonly Reads[]) {
-  const paths = leaves(PROCESSES[process].table).map(({ path }) => path);
+  const paths = leaves(PROCESSES[process].table)
+    .map(({ path }) => path)
+    .filter((path) => process !== "injector" || !OF_SIDECARS.test(path));
   const idle = ineffectiveKeys(process, role);
   const unread = paths.filter((path) => !runs.some((read) => read.has(path)));
   assert.deepEqual(unread, idle);
@@ -336,6 +382,12 @@ function assertWired(process: ProcessName, role: TreeRole, runs: readonly Reads[
     "not read for the main port, the only one of the first run",
   );
 }
+
+/**
+ * Keys of the injector that are read again with the entries of a ConfigMap. `every key about containers has its place`
+ * follows each of them through the same function.
+ */
+const OF_SIDECARS = /^(?:envoy|sidecar)\.(?!config_map)/;
 
 const OF_MAIN_PORT = /^server\.(?:drain|grpc|http|listener|administration\.(?!addr|enabled))\b/;
 
@@ -403,4 +455,24 @@ test("a controller in a process of its own reads every key that is in effect, an
       ),
     );
   assertWired("controller", "process", runs);
+});
+
+test("an injector reads every key that is in effect, and no other", async (t) => {
+  const [plain, tls] = ofTheProcess(t, "SVC_INJECTOR");
+  const held = await cluster(t);
+  const { certFile, keyFile } = authority(folderOf(t), "ca").issue(`sluice-injector.${HOME}.svc`);
+  const webhook = {
+    SVC_INJECTOR_WEBHOOK_CERT_FILE: certFile,
+    SVC_INJECTOR_WEBHOOK_KEY_FILE: keyFile,
+  };
+  const away = {
+    SVC_INJECTOR_KUBERNETES_CLIENT_HTTP_CLIENT_USE_PROXY: "true",
+    SVC_INJECTOR_CLIENT_PROXY_HTTPS: "http://127.0.0.1:1",
+    SVC_INJECTOR_CLIENT_PROXY_NO_PROXY: "[127.0.0.1]",
+  };
+  const runs = [
+    await readByInjector(t, { ...plain, ...away }, inCluster(t)),
+    await readByInjector(t, { ...tls, ...webhook }, { KUBECONFIG: held.kubeconfig }),
+  ];
+  assertWired("injector", "process", runs);
 });
