@@ -1,5 +1,7 @@
-// For every key of all trees, the test that observes its effect; or the key is among those without effect. That a
-// process reads a key at all is tested in test/process/settings-in-effect.test.ts.
+// For every key of all trees, the test that observes its effect; or the key is among those without effect. Many of these
+// tests hand settings to a part. That a whole process hands the part its own keys and no others is tested in
+// test/process/settings-in-effect.test.ts; for the keys that it lists as read by no part, the test named here must start a
+// whole process.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
