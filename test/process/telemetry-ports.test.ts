@@ -202,6 +202,7 @@ test("the debug pages show slow calls and connections", async (t) => {
   const reply = call(address, "GET", "/slow/secret-id");
   await arrived.promise;
   assert.match(await page("/debug/connectionz"), /^port 127\.0\.0\.1:\d+: 1 open$/m);
+  assert.match(await page("/debug/connectionz"), /^zpages_port 127\.0\.0\.1:\d+: 1 open$/m);
   clock.advance(3_000);
   assert.match(await page("/debug/connectionz"), /^127\.0\.0\.1:\d+\thttp1\t3\t\d+\t0$/m);
   clock.advance(12);
