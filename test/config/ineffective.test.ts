@@ -159,7 +159,7 @@ test("a recorded tree equals the real one and records which keys are read", () =
   const { server } = recorded.config;
   assert.equal(recorded.read.size, 0);
   assert.equal(server.listener.addr, ":8080");
-  assert.deepEqual([...recorded.read], ["server.listener.addr"]);
+  assert.deepEqual([...recorded.read.keys()], ["server.listener.addr"]);
   assert.deepEqual(recorded.config, config);
   assert.equal(recorded.read.size, leaves(PROCESSES.agent.table).length);
 });

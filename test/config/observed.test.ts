@@ -1,5 +1,7 @@
-// For every key of all trees, the test that observes its effect; or the key is among those without effect. That a
-// process reads a key at all is tested in test/process/settings-in-effect.test.ts.
+// For every key of all trees, the test that observes its effect; or the key is among those without effect. Many of these
+// tests hand settings to a part. That a whole process hands the part its own keys and no others is tested in
+// test/process/settings-in-effect.test.ts; for the keys that it lists as read by no part, the test named here must start a
+// whole process.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -71,20 +73,8 @@ const OBSERVED: readonly Observation[] = [
     "an attempt without an answer is given up",
   ),
   row("agent_info", "agent_group", CALLS, "an agent connects to every endpoint"),
-  row(
-    "alerter",
-    "channel_size",
-    "telemetry/alerts/alerts",
-    "a stuck Alertmanager does not delay",
-    "controller",
-  ),
-  row(
-    "alertmanagers",
-    "clients",
-    "telemetry/alerts/alertmanager",
-    "addresses: the scheme is",
-    "controller",
-  ),
+  row("alerter", "channel_size", "standalone/loop", "alerts go to each of", "controller"),
+  row("alertmanagers", "clients", "standalone/loop", "alerts go to each of", "controller"),
   row("client.proxy", "http https", "client/grpc-proxy", "cleartext and TLS are tunnelled"),
   row("client.proxy", "no_proxy", "client/http/proxies", "no_proxy: host names, subdomains"),
   row("counters", "engine redis.url", "fleet/redis/one-limit", "three agents at five times"),
@@ -140,8 +130,8 @@ const OBSERVED: readonly Observation[] = [
   row(
     "flow_control",
     "max_keys",
-    "flow/counters/local/keys/key-table",
-    "full: a spent key is evicted",
+    "standalone/request-bounds",
+    "flow_control.max_keys: a limiter that is",
   ),
   row("flow_control.overload", "enabled", "standalone/overload", "flow_control.overload.enabled s"),
   row("flow_control.overload", "max_delay", "flow/overload/guard", "max_delay: waits that are"),
@@ -189,8 +179,8 @@ const OBSERVED: readonly Observation[] = [
   row(
     "otel.batch_postrollup",
     "send_batch_max_size",
-    "prometheus/remote-write",
-    "a request has at most as",
+    "process/metrics-server",
+    "the agent's requests have at most as",
   ),
   row("otel.batch_postrollup", "timeout", "process/metrics-server", "compression, kept connect"),
   row(
@@ -227,8 +217,8 @@ const OBSERVED: readonly Observation[] = [
     "controller/resources/attaching",
     "a policy is attached to a route",
   ),
-  row("gateway_api", "agents", "kube/gateways/attachment", "Envoy Gateway gets a SecurityPolicy"),
-  row("gateway_api", "fail_open", "kube/gateways/attachment", "fail_open decides what requests"),
+  row("gateway_api", "agents", "controller/resources/attaching", "a policy is attached to a route"),
+  row("gateway_api", "fail_open", "controller/resources/attaching", "gateway_api.fail_open says"),
   row(
     "policies.cr_watcher",
     "enabled",

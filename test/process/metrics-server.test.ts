@@ -98,3 +98,15 @@ test("compression, kept connections and time limits of both halves", async (t) =
     await until(`${path} is called`, () => silent.heard.some(({ url }) => pathOf(url) === path));
   await until("a call is given up", () => said(/no reply within 200 ms/));
 });
+
+test("the agent's requests have at most as many series as otel.batch_postrollup.send_batch_max_size", async (t) => {
+  const server = await fakeServer(t, (_, reply) => reply.end(JSON.stringify(EMPTY)));
+  const batches = { OTEL_BATCH_POSTROLLUP_SEND_BATCH_MAX_SIZE: "7" };
+  await running(t, server.url, {}, [batches, {}]);
+  const series = () =>
+    server.heard
+      .filter(({ url }) => pathOf(url) === WRITE)
+      .map(({ body }) => body.split("__name__").length - 1);
+  await until("ten requests have come", () => series().length >= 10);
+  assert.equal(Math.max(...series()), 7);
+});

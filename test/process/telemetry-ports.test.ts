@@ -202,13 +202,15 @@ test("the debug pages show slow calls and connections", async (t) => {
   const reply = call(address, "GET", "/slow/secret-id");
   await arrived.promise;
   assert.match(await page("/debug/connectionz"), /^port 127\.0\.0\.1:\d+: 1 open$/m);
-  assert.match(await page("/debug/connectionz"), /^127\.0\.0\.1:\d+\thttp1\t0\t\d+\t0$/m);
+  assert.match(await page("/debug/connectionz"), /^zpages_port 127\.0\.0\.1:\d+: 1 open$/m);
+  clock.advance(3_000);
+  assert.match(await page("/debug/connectionz"), /^127\.0\.0\.1:\d+\thttp1\t3\t\d+\t0$/m);
   clock.advance(12);
   held.resolve();
   await reply;
   await call(address, "GET", "/healthz");
   const shown = await page("/debug/tracez");
-  assert.match(shown, /\t12\.0\t200\tGET \/slow\/\{id\}$/m);
+  assert.match(shown, /\t3012\.0\t200\tGET \/slow\/\{id\}$/m);
   assert.doesNotMatch(shown, /secret-id|healthz/);
   // Kept: the last hundred.
   for (let at = 0; at < 150; at++) process.serverMetrics.slow.add(20, "OK", `call ${at}`);

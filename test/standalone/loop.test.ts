@@ -1,10 +1,13 @@
-// The loop is closed with no other server: what the agent counts moves the numbers that it limits by.
+// The loop is closed with no other server: what the agent counts moves the numbers that it limits by. Its alerts go to
+// the Alertmanagers of the configuration.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { call, passes } from "../kit/sluice/check.ts";
-import { standaloneProcess } from "../kit/sluice/standalone.ts";
+import { counted } from "../kit/sluice/scrape.ts";
+import { standalone, standaloneProcess } from "../kit/sluice/standalone.ts";
 import { until } from "../kit/until.ts";
+import { fakeServer } from "../prometheus/kit.ts";
 
 const TICK_MS = 200;
 /** The own meters are read once a second; a query asked in one tick is seen in the next. */
@@ -56,4 +59,37 @@ test("a rate limit follows the agent's own metrics", async (t) => {
   }
   const { body } = await call(address, "GET", "/metrics");
   assert.match(body, /signal_reading_count\{signal_name="CAPACITY"/);
+});
+
+const alerting = (names: readonly string[]) => `circuit:
+  evaluation_interval: 0.05s
+  components:
+${names
+  .map(
+    (name) =>
+      `    - alerter: { in_ports: { signal: { constant_signal: { value: 1 } } }, parameters: { alert_name: ${name} } }`,
+  )
+  .join("\n")}
+`;
+
+test("alerts go to each of alertmanagers.clients, and alerter.channel_size of them wait for it", async (t) => {
+  const [one, other] = [
+    await fakeServer(t, (_, reply) => reply.end()),
+    await fakeServer(t, (_, reply) => reply.end()),
+  ];
+  const { address } = await standalone(t, {
+    policies: { "alerting.yaml": alerting(["first", "second", "third"]) },
+    controller: {
+      SVC_CONTROLLER_ALERTMANAGERS_CLIENTS: JSON.stringify(
+        [one, other].map(({ url }) => ({ address: url })),
+      ),
+      SVC_CONTROLLER_ALERTER_CHANNEL_SIZE: "2",
+      SVC_CONTROLLER_OTEL_BATCH_ALERTS_SEND_BATCH_SIZE: "0",
+      SVC_CONTROLLER_OTEL_BATCH_ALERTS_TIMEOUT: "0.01s",
+    },
+  });
+  for (const { heard } of [one, other])
+    await until("alerts have come", () => heard.some(({ body }) => body.includes("third")));
+  const { dropped = 0 } = await counted(address, "sluice_alerts_total", "result");
+  assert.ok(dropped > 0, "a third alert finds two that wait");
 });

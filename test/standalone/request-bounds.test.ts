@@ -14,7 +14,8 @@ import {
 import { curl } from "../../deploy/tools/install.ts";
 import { grpcClient, type TestClient } from "../kit/clients/grpc.ts";
 import { child } from "../kit/servers/child.ts";
-import { call } from "../kit/sluice/check.ts";
+import { call, passes } from "../kit/sluice/check.ts";
+import { counted } from "../kit/sluice/scrape.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
 
 const CHECK_HTTP = "/v1/flowcontrol/checkhttp";
@@ -178,3 +179,20 @@ for (const transport of ["own", "grpc-js"]) {
     assert.equal(await check(1_001), RESOURCE_EXHAUSTED);
   });
 }
+
+const PER_USER = `circuit:
+  components:
+    - flow_control:
+        concurrency_limiter:
+          in_ports: { max_concurrency: { constant_signal: { value: 1 } } }
+          parameters: { max_inflight_duration: 3600s, limit_by_label_key: http.request.header.user }
+          selectors: [{ control_point: ingress }]
+`;
+
+test("flow_control.max_keys: a limiter that is full of keys in use counts no further one apart", async (t) => {
+  const env = { SVC_AGENT_FLOW_CONTROL_MAX_KEYS: "1024" };
+  const { address } = await standalone(t, { policies: { "per-user.yaml": PER_USER }, env });
+  for (let user = 0; user < 1_100; user++) await passes(address, "ingress", { user: `${user}` });
+  const { keys_overflow: overflow = 0 } = await counted(address, "sluice_anomalies_total", "kind");
+  assert.ok(overflow >= 1_100 - 1_024, `${overflow} flows had a key that did not fit`);
+});

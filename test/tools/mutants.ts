@@ -1,7 +1,9 @@
 // `npm run -s test:mutants`: changes one place of the source at a time and runs the tests that execute it. A mutant that
 // no test notices survives: either a test is missing, or the change has no effect. Works on copies of the tree.
 //
-//   node test/tools/mutants.ts [--count 500] [--seed 1] [--minutes 60] [--workers 2] [--only src/flow/limit]
+//   node test/tools/mutants.ts [--count 500] [--seed 1] [--minutes 60] [--workers 2] [--only src/flow/limit] [--most 90]
+//
+// `--most`: seconds that all tests of one mutant may take, where those of its own room take long.
 //
 // The same seed chooses the same mutants of the same source.
 
@@ -26,15 +28,28 @@ import { type Mutant, mutantsOf } from "./mutations.ts";
 const ROOT = resolve(import.meta.dirname, "../..");
 const RECORDED = join(ROOT, ".cache/mutants-coverage.json");
 
-const ROOMS: Readonly<Record<string, string>> = {
-  flow: "src/flow/**/*.ts",
-  circuit: "src/circuit/**/*.ts",
-  store: "src/store/**/*.ts",
-  "policy/compile": "src/policy/{compile.ts,compile/**/*.ts}",
-};
+interface Room {
+  /** The source whose places are changed. */
+  readonly source: string;
+  /** The tests that may notice it: those of the room, and of the rooms that use it most. */
+  readonly tests: string;
+}
 
-/** The tests that may notice a mutant: those of the rooms above, and of the rooms that use them most. */
-const TESTS = "test/{circuit,controller,flow,golden/control-plane,policy,store,sync}/**/*.test.ts";
+const OF_PARTS =
+  "test/{circuit,controller,flow,golden/control-plane,policy,store,sync}/**/*.test.ts";
+/** Tests of whole processes, without those that take minutes. */
+const OF_PROCESSES =
+  "test/{agent,controller,process,standalone}/{,**/}!(fifty-agents|queue-shares|published-sdk).test.ts";
+
+const ROOMS: Readonly<Record<string, Room>> = {
+  flow: { source: "src/flow/**/*.ts", tests: OF_PARTS },
+  circuit: { source: "src/circuit/**/*.ts", tests: OF_PARTS },
+  store: { source: "src/store/**/*.ts", tests: OF_PARTS },
+  "policy/compile": { source: "src/policy/{compile.ts,compile/**/*.ts}", tests: OF_PARTS },
+  agent: { source: "src/agent/**/*.ts", tests: OF_PROCESSES },
+  controller: { source: "src/controller/**/*.ts", tests: OF_PROCESSES },
+  process: { source: "src/process/**/*.ts", tests: OF_PROCESSES },
+};
 
 /** Files that tests read besides `src` and `test`. */
 const PARTS = "docs deploy proto package.json tsconfig.json README.md CONTRIBUTING.md Makefile";
@@ -68,6 +83,7 @@ const { values } = parseArgs({
     minutes: { type: "string", default: "60" },
     workers: { type: "string", default: String(Math.min(2, availableParallelism())) },
     only: { type: "string", default: "" },
+    most: { type: "string" },
   },
 });
 
@@ -86,7 +102,10 @@ function workspace(): string {
 
 /** The places that each test file executes; read from the last run if nothing has changed since. */
 async function recordTests(folder: string): Promise<readonly TestFile[]> {
-  const hash = createHash("sha256");
+  const waiting = [
+    ...new Set(inUse().flatMap(([, { tests }]) => globSync(tests, { cwd: folder }))),
+  ].sort();
+  const hash = createHash("sha256").update(waiting.join("\n"));
   for (const file of globSync("{src,test}/**/*.{ts,js,json,yaml}", { cwd: ROOT }).sort())
     if (!file.startsWith("test/tools/")) hash.update(file).update(readFileSync(join(ROOT, file)));
   const key = hash.digest("hex");
@@ -96,7 +115,6 @@ async function recordTests(folder: string): Promise<readonly TestFile[]> {
   } catch {
     // There is no earlier run.
   }
-  const waiting = globSync(TESTS, { cwd: folder }).sort();
   const tests: TestFile[] = [];
   await inParallel(async () => {
     for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
@@ -130,9 +148,9 @@ function testsOf({ file, at }: Mutant, tests: readonly TestFile[]): readonly Tes
     .filter((test) => executes(test, file, at))
     .sort((a, b) => order(a) - order(b))
     .filter(({ file: test, ms }) => {
-      if (test.startsWith(room)) return true;
+      if (test.startsWith(room) && values.most === undefined) return true;
       total += ms;
-      return total <= MAX_MS;
+      return total <= (values.most === undefined ? MAX_MS : Number(values.most) * 1_000);
     });
 }
 
@@ -155,12 +173,22 @@ async function judge(folder: string, mutant: Mutant, tests: readonly TestFile[])
   }
 }
 
+/** The files of a room that `--only` names, or all of them. */
+function sourcesOf(source: string): readonly string[] {
+  return globSync(source, { cwd: ROOT })
+    .filter((file) => file.startsWith(values.only))
+    .sort();
+}
+
+/** The rooms with such files. */
+function inUse(): readonly (readonly [string, Room])[] {
+  return Object.entries(ROOMS).filter(([, { source }]) => sourcesOf(source).length > 0);
+}
+
 /** As many mutants as wanted, each place once, drawn from all rooms together. */
 function chosen(): readonly (readonly [string, Mutant])[] {
-  const all = Object.entries(ROOMS).flatMap(([room, source]) =>
-    globSync(source, { cwd: ROOT })
-      .sort()
-      .filter((file) => file.startsWith(values.only))
+  const all = inUse().flatMap(([room, { source }]) =>
+    sourcesOf(source)
       .flatMap((file) => mutantsOf(file, readFileSync(join(ROOT, file), "utf8")))
       .map((mutant) => [room, mutant] as const),
   );
@@ -189,7 +217,7 @@ const minutesSpent = () => Math.round((Date.now() - started) / 60_000);
 /** The report so far. */
 function summary(): void {
   print(`\n${judged.length} of ${wanted} mutants, seed ${values.seed}, ${minutesSpent()} minutes`);
-  for (const room of Object.keys(ROOMS)) {
+  for (const [room] of inUse()) {
     const own = judged.filter((one) => one.room === room);
     const count = (result: Result) => own.filter((one) => one.result === result).length;
     const survived = count("survived") + count("not run");

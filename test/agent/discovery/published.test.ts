@@ -9,6 +9,7 @@ import { writeEntity } from "#sync/entities.ts";
 import { DISCOVERED, DISCOVERY, ENTITIES, entityKey } from "#sync/keys.ts";
 import { checked } from "../../kit/kube/fake-cluster.ts";
 import { call } from "../../kit/sluice/check.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
 import { storeWith } from "../../kit/sluice/stored.ts";
 import { until } from "../../kit/until.ts";
 import { degraded, get, labelsOf, metric, startAgent } from "./kit.ts";
@@ -23,9 +24,15 @@ const put = (address: string, name: string, services: readonly string[] = [`${na
 const COMPLETE = { kind: "put", key: DISCOVERED, value: Buffer.from("now") } as const;
 
 /** An agent in the pod with these addresses. */
-const sidecar = (t: TestContext, store: Store, env: Readonly<Record<string, string>>) =>
+const sidecar = (
+  t: TestContext,
+  store: Store,
+  env: Readonly<Record<string, string>>,
+  log = memoryLog(),
+) =>
   startAgent(t, {
     store,
+    log,
     keys: { SERVICE_DISCOVERY_KUBERNETES_SOURCE: "controller" },
     env: { KUBERNETES_SERVICE_HOST: "10.96.0.1", ...env },
   });
@@ -104,7 +111,8 @@ test("both addresses of a pod and its loopback addresses are its own, and none o
 
 test("without a controller that publishes, a sidecar judges, is ready, and says what is missing", async (t) => {
   const store = memoryStore();
-  const address = await sidecar(t, store, {});
+  const log = memoryLog();
+  const address = await sidecar(t, store, {}, log);
   assert.equal((await call(address, "GET", "/v1/status/system/readiness")).status, 200);
   assert.equal(await degraded(address), "1");
   assert.match(await statusOf(address), /no controller publishes services/);
@@ -112,6 +120,11 @@ test("without a controller that publishes, a sidecar judges, is ready, and says 
   assert.equal((await checked(address, "192.0.2.9", "127.0.0.1")).destination, "UNKNOWN");
   await store.commit([put(OWN, "web"), COMPLETE]);
   await until("it says what is left", async () => !/no controller/.test(await statusOf(address)));
+  const warned = log.lines.filter(({ message }) => message.includes("name no address"));
+  assert.deepEqual(
+    warned.map(({ level }) => level),
+    ["warn", "warn"],
+  );
   assert.match(await statusOf(address), /POD_IPS and POD_IP name no address/);
   // Without an address of its own, it looks all of them up.
   await until("it is found", async () => {

@@ -138,6 +138,20 @@ test("nothing is logged in the first ten seconds after a start; later, what is s
   loop.stop();
 });
 
+test("a limiter that refuses everything for want of a signal has as long to get it", () => {
+  const text = LOOP.replace("{ interval: 1s }", "{ interval: 1s, on_failure: closed }");
+  const { loop, clock, answers, takeLogged } = loopOf(text);
+  answers(() => AWAY);
+  loop.load(versionOf(text.replace("sum", "max")));
+  loop.startTicks();
+  const standIns = () => takeLogged().filter((line) => line.includes("decide by on_failure"));
+  clock.advance(9_000);
+  assert.deepEqual(standIns(), []);
+  clock.advance(6_000);
+  assert.equal(standIns().length, 1);
+  loop.stop();
+});
+
 test("a flapping server does not flood the log, and many components share one line", () => {
   const many = Array.from(
     { length: 40 },

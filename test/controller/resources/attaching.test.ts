@@ -142,7 +142,9 @@ test("a policy is attached to a route, says what its control plane says, and is 
     metadata?.ownerReferences?.map(({ kind, name }) => `${kind} ${name}`),
     ["Policy p"],
   );
-  assert.match(JSON.stringify(spec), /"value":"httproute\/shop\/checkout"/);
+  const written = JSON.stringify(spec);
+  assert.match(written, /"value":"httproute\/shop\/checkout"/);
+  assert.match(written, /"name":"sluice-agent","namespace":"sluice","port":8080/);
 
   const say = (status: string, reason: string) =>
     shop.put(`${POLICIES}/${WRITTEN}`, {
@@ -256,4 +258,15 @@ test("without gateway_api.enabled the status names the key and the value of the 
   await start(t, shop, WATCHES);
   await says(shop, "p", /Ready False NotAttached .*gateway_api\.enabled .*gatewayApi\.enabled/);
   assert.equal(shop.written(), undefined);
+});
+
+test("gateway_api.fail_open says what a gateway does while no agent answers", async (t) => {
+  for (const failOpen of [true, false]) {
+    const shop = await cluster(t);
+    shop.put(`${ROUTES}/checkout`, { status: { parents: [{ controllerName: ENVOY_GATEWAY }] } });
+    shop.policies.put("p", limited([ROUTE]));
+    await start(t, shop, { ...ATTACHES, SVC_CONTROLLER_GATEWAY_API_FAIL_OPEN: `${failOpen}` });
+    await until("it is written", () => shop.written() !== undefined);
+    assert.match(JSON.stringify(shop.written()?.spec), new RegExp(`"failOpen":${failOpen}`));
+  }
 });

@@ -3,6 +3,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { getCallSites } from "node:util";
 import { type Loaded, loadConfig } from "#config/load.ts";
 import type { Table } from "#config/table/row.ts";
 import { joined, PROCESSES, type ProcessName } from "#config/tree.ts";
@@ -20,22 +22,32 @@ export function configOf<P extends ProcessName>(
   }
 }
 
+/** Paths of source files below `src/` by the dotted path of the leaf that they read. */
+export type Reads = ReadonlyMap<string, ReadonlySet<string>>;
+
 export interface Recorded<C> {
   /** Equal to the given tree; pass it to the code whose reads are to be recorded. */
   readonly config: C;
-  /** Dotted paths of the leaves read so far. */
-  readonly read: ReadonlySet<string>;
+  /** Dotted paths of the leaves read so far, each with the source files whose code looked at it. */
+  readonly read: Reads;
 }
 
 /** Wraps a tree so that every leaf that is looked at is noted. Copying an object reads all of it. */
 export function recordReads<C extends object>(process: ProcessName, config: C): Recorded<C> {
-  const read = new Set<string>();
+  const read = new Map<string, Set<string>>();
   const wrapped = wrap(PROCESSES[process].table, config, "", read);
   // Built key by key from the same table as the tree itself.
   return { config: wrapped as unknown as C, read };
 }
 
-function wrap(table: Table, settings: object, path: string, read: Set<string>): object {
+const SOURCE = pathToFileURL(join(import.meta.dirname, "../../../src/")).href;
+
+function wrap(
+  table: Table,
+  settings: object,
+  path: string,
+  read: Map<string, Set<string>>,
+): object {
   const wrapped = {};
   const values = new Map<string, unknown>(Object.entries(settings));
   for (const [key, row] of Object.entries(table.rows)) {
@@ -49,7 +61,10 @@ function wrap(table: Table, settings: object, path: string, read: Set<string>): 
       continue;
     }
     const get = () => {
-      read.add(here);
+      const readers = read.get(here) ?? new Set();
+      read.set(here, readers);
+      const [, reader] = getCallSites(2);
+      if (reader !== undefined) readers.add(reader.scriptName.replace(SOURCE, ""));
       return value;
     };
     Object.defineProperty(wrapped, key, { enumerable: true, get });
