@@ -20,7 +20,7 @@ export interface JoinOptions {
   readonly announced: (fault: Fault | undefined) => void;
 }
 
-/** Most agents with the address of this one that it answers; each restart of one counts as another. */
+/** Most agents with the address of this one against which it insists; each restart of one counts as another. */
 const MAX_TWINS = 16;
 
 export class JoinedGroup implements OwnGroup {
@@ -31,8 +31,11 @@ export class JoinedGroup implements OwnGroup {
   #address: string | undefined;
   /** Whether the list had a record at the address of this agent when it changed last. */
   #isListed = false;
-  /** Ids of other agents that announced the address of this one. */
+  /** Whether the list has had the record of this agent at its address. */
+  #wasListed = false;
+  /** Ids of other agents whose record was there while that of this one was not. */
   readonly #twins = new Set<string>();
+  #left = false;
 
   constructor(options: JoinOptions) {
     this.#options = options;
@@ -91,6 +94,7 @@ export class JoinedGroup implements OwnGroup {
 
   /** Takes the record back, so that nobody asks this agent any more. */
   async leave(): Promise<void> {
+    this.#left = true;
     await this.#keys.close();
   }
 
@@ -118,21 +122,30 @@ export class JoinedGroup implements OwnGroup {
   }
 
   /**
-   * Another agent has overwritten the record of this one, because both announce one address. This agent warns, and writes
-   * its own record once more: then the other one finds out, too, while the old record of a process that was restarted
-   * stays silent. Each agent insists only once against each other one, so that they come to an end.
+   * Another agent has overwritten the record of this one, because both announce one address. This agent is announced by its
+   * id from then on, so that both are members. Where it has not seen its own record yet, the other may be one of a process
+   * that was restarted: then it writes once more, against each other agent only once, so that they come to an end.
    */
   #answerTwin(): void {
-    const { self } = this;
-    const twin = this.list.find(({ address, id }) => address === self?.address && id !== self?.id);
-    if (twin === undefined || this.#twins.has(twin.id) || this.#twins.size >= MAX_TWINS) return;
-    if (this.#twins.size === 0) {
-      this.#options.log.warn(
-        { address: twin.address },
-        `another agent announces the address of this one, ${twin.address}: set peer_discovery.advertisement_addr`,
-      );
+    const { self, list } = this;
+    if (self === undefined || this.#left) return;
+    for (const { id, address } of list) {
+      if (id !== self.id) continue;
+      if (address === self.address) this.#wasListed = true;
+      else this.#keys.delete(peerKey(self.group, address));
     }
-    this.#twins.add(twin.id);
-    this.#write();
+    const twin = list.find(({ address, id }) => address === self.address && id !== self.id);
+    if (twin === undefined) return;
+    if (this.#wasListed) {
+      this.#options.log.warn(
+        { address: self.address },
+        `another agent announces the address of this one, ${self.address}, so this one is announced as ${self.id}: set peer_discovery.advertisement_addr`,
+      );
+      this.#wasListed = false;
+      this.announce(self.id);
+    } else if (!this.#twins.has(twin.id) && this.#twins.size < MAX_TWINS) {
+      this.#twins.add(twin.id);
+      this.#write();
+    }
   }
 }

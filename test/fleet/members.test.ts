@@ -245,7 +245,7 @@ test("records of other implementations are read: they have no id", () => {
   assert.equal(Buffer.from(bytes).toString("hex"), "0a03683a3112016" + "81a080a01611203623a32");
 });
 
-test("each of several agents with one address warns once, and their writes come to an end", async (t) => {
+test("agents that announce one address are all members: whoever lost it is announced by its id, and warns once", async (t) => {
   const store = memoryStore();
   const twins = ["id-1", "id-2", "id-3"].map((id) => join(t, store, { id }));
   const warnings = () =>
@@ -255,17 +255,30 @@ test("each of several agents with one address warns once, and their writes come 
   one.announce("same:8080");
   await until("the first is there", () => one.list.length === 1);
   two.announce("same:8080");
-  await until("both warn", () => warnings().join() === "1,1,0");
+  await until("both are there", () => twins.every(({ list }) => list.length === 2));
   three.announce("same:8080");
-  await until("the third warns", () => warnings().join() === "1,1,1");
+  await until("all are there", () => twins.every(({ list }) => list.length === 3));
   const other = join(t, store, { id: "id-4" });
   other.announce("other:8080");
-  await until("the fourth is known", () => twins.every(({ list }) => list.length === 2));
+  const all = ["id-1", "id-2", "other:8080", "same:8080"];
+  for (const each of [...twins, other])
+    await until("all four are known", () => addresses(each).join() === all.join());
+  assert.equal(one.self?.address, "id-1");
+  assert.equal(three.list.at(-1)?.id, "id-3");
   for (let turns = 0; turns < 50; turns++) await new Promise(setImmediate);
   const { revision } = await store.list("/peers/");
   for (let turns = 0; turns < 50; turns++) await new Promise(setImmediate);
   assert.equal((await store.list("/peers/")).revision, revision, "nobody writes any more");
-  assert.deepEqual(warnings(), [1, 1, 1]);
+  assert.deepEqual(warnings(), [1, 1, 0]);
+});
+
+test("of agents that announce one address at the same time each is a member", async (t) => {
+  const store = memoryStore();
+  const twins = ["id-1", "id-2", "id-3"].map((id) => join(t, store, { id }));
+  for (const one of twins) one.announce("same:8080");
+  const ids = ({ list }: Members) => [...new Set(list.map(({ id }) => id))].sort().join();
+  for (const one of twins)
+    await until("all are known", () => ids(one) === "id-1,id-2,id-3" && one.list.length === 3);
 });
 
 test("a process that was restarted replaces its old record without a warning", async (t) => {

@@ -327,7 +327,10 @@ export class PeerGroup {
     const { id } = this.#options;
     const members = this.#present.list.filter((member) => !this.#leaving || member.id !== id);
     const before = this.#ring;
-    const same = (member: RingMember) => before.find(member.id)?.address === member.address;
+    const same = ({ id, name, address }: RingMember) => {
+      const known = before.find(id);
+      return known?.name === name && known.address === address;
+    };
     if (members.length === before.members.length && members.every(same)) return;
     this.#handOver.finish();
     const next = new Ring(members);

@@ -75,7 +75,7 @@ export interface LimiterContext {
   readonly clock: Clock;
   readonly chance: Chance;
   readonly observer: Observer;
-  /** Number of keys that one limiter tells apart; further keys share one strict bucket. */
+  /** Most keys of one limiter that are held at one time. */
   readonly maxKeys: number;
   /** The engine through which agents share their counts; absent where each counts in process. */
   readonly sharedCounters?: SharedCounters | undefined;

@@ -8,7 +8,6 @@ import { type Flow, type Pending, RejectReason, type ShedCause, type Verdict } f
 import { Labels } from "../label.ts";
 import type { Plan } from "../plan/plan.ts";
 import { keyOf, priorityOf, refusalOf, type ShedPlan } from "../plan/shed-plan.ts";
-import { RAMP_STAGE } from "../stages.ts";
 import type { Caller } from "./callers.ts";
 import type { OverloadGuard } from "./guard.ts";
 import { priorityClass } from "./priorities.ts";
@@ -62,18 +61,16 @@ function shed(
   { clock, observer }: JudgementContext,
   now: number,
 ): Verdict {
-  const refusal = refusalOf(shedding, labels, cause === "cost");
-  // A feature that is not trusted yet stays off.
-  const ramp = flow.rampMode && refusal === undefined ? RAMP_STAGE : undefined;
+  const refusal = refusalOf(shedding, flow, labels, cause === "cost");
   const start = clock.wallOf(now);
   const verdict: Verdict = {
-    accepted: refusal === undefined && ramp === undefined,
-    reason: refusal?.reason ?? ramp?.reason ?? RejectReason.none,
-    deniedStatus: refusal?.deniedStatus ?? ramp?.deniedStatus ?? 0,
+    accepted: refusal === undefined,
+    reason: refusal?.reason ?? RejectReason.none,
+    deniedStatus: refusal?.deniedStatus ?? 0,
     refusal: undefined,
     shed: cause,
     waitMs: 0,
-    decisions: refusal === undefined ? [] : [refusal.decision],
+    decisions: refusal?.decision === undefined ? [] : [refusal.decision],
     hit: undefined,
     classifiers: [],
     fluxMeters: [],

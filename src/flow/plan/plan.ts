@@ -137,7 +137,7 @@ function compileControlPoint(
       const { stage } = rows[member.component.kind];
       members.push({ ...selected(member, rule), stage, exempts: exemption(rule, state, slots) });
       const here = rule.selectors.filter((selector) => isOurs(selector, name, group));
-      shed.push({ rule, selectors: here, component: member.component, state, stage });
+      shed.push({ rule, selectors: here, member, state, stage });
     }
   }
   const sheddingFor = compileShedding(shed, stages, slots);

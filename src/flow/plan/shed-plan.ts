@@ -4,8 +4,9 @@
 
 import { standInOf } from "#base/failure-mode.ts";
 import { unanswered } from "../check/decision.ts";
-import { type Component, type Decision, Missing, type RejectReason } from "../flow.ts";
+import { type Component, type Decision, type Flow, Missing, type RejectReason } from "../flow.ts";
 import { type LabelSlots, type Labels, labelNumber } from "../label.ts";
+import type { Limiter, StageMember } from "../limit/stage-member.ts";
 import { compileMatcher } from "../match/matcher.ts";
 import {
   type ExpressionRule,
@@ -15,7 +16,7 @@ import {
   type SelectorRule,
   usualFailureMode,
 } from "../rules.ts";
-import type { LimitStage, Stage } from "../stages.ts";
+import { type LimitStage, RAMP_STAGE, type Stage } from "../stages.ts";
 import type { LimiterState } from "./kinds.ts";
 import { applies, type Candidate, candidates, type Selected } from "./selection.ts";
 
@@ -24,7 +25,8 @@ const DEFAULT_PRIORITY = 1;
 
 /** The refusal of a flow that nobody judges. */
 interface ShedRefusal {
-  readonly decision: Decision;
+  /** Undefined where no rule refuses the flow: a flow in ramp mode needs one that lets it pass. */
+  readonly decision: Decision | undefined;
   readonly reason: RejectReason;
   readonly deniedStatus: number;
 }
@@ -41,7 +43,17 @@ interface ShedRule {
   /** To a caller that takes more than its fair share. Undefined for samplers, which enforce no limit. */
   readonly ofCostly: ShedRefusal | undefined;
   readonly state: LimiterState;
+  /** It is a ramp of which is known whether it applies to a flow. */
+  readonly isRamp: boolean;
+  /** A ramp that draws among flows that are shed as among all others, since that costs next to nothing. */
+  readonly draws: Pick<Limiter, "peek" | "component"> | undefined;
 }
+
+const NO_RAMP: ShedRefusal = Object.freeze({
+  decision: undefined,
+  reason: RAMP_STAGE.reason,
+  deniedStatus: RAMP_STAGE.deniedStatus,
+});
 
 type PriorityOf = (labels: Labels) => number;
 
@@ -59,7 +71,7 @@ export interface ShedMember {
   readonly rule: LimiterRule;
   /** Those of the control point. */
   readonly selectors: readonly SelectorRule[];
-  readonly component: Component;
+  readonly member: StageMember;
   readonly state: LimiterState;
   readonly stage: Stage;
 }
@@ -72,14 +84,28 @@ export const NO_SHED_PLAN: ShedPlan = Object.freeze({ rules: [], priorities: [],
  */
 export function refusalOf(
   { rules }: ShedPlan,
+  flow: Flow,
   labels: Labels,
   costly: boolean,
 ): ShedRefusal | undefined {
+  let isRamped = false;
   for (const candidate of rules) {
-    const refusal = refusalBy(candidate.item, labels, costly);
-    if (refusal !== undefined && applies(candidate, labels)) return refusal;
+    const rule = candidate.item;
+    const refusal = rule.draws === undefined ? refusalBy(rule, labels, costly) : undefined;
+    if ((refusal === undefined && !rule.isRamp) || !applies(candidate, labels)) continue;
+    const refused = refusal ?? refusalByShare(rule, flow, labels);
+    if (refused !== undefined) return refused;
+    isRamped = true;
   }
-  return undefined;
+  // A feature that is not trusted yet stays off.
+  return flow.rampMode && !isRamped ? NO_RAMP : undefined;
+}
+
+function refusalByShare({ draws }: ShedRule, flow: Flow, labels: Labels): ShedRefusal | undefined {
+  const decision = draws?.peek(flow, labels, 0);
+  if (draws === undefined || decision?.dropped !== true) return undefined;
+  const deniedStatus = draws.component.deniedStatus || RAMP_STAGE.deniedStatus;
+  return { decision, reason: RAMP_STAGE.reason, deniedStatus };
 }
 
 /** As a limiter without numbers answers: first by `on_missing_label`, then by what the numbers exempt. */
@@ -126,7 +152,8 @@ export function compileShedding(
       if (item.keySlot >= 0) {
         keys.push({ item: item.keySlot, selectors: supposed(one.selectors, made, slots) });
       }
-      if ((item.undecided ?? item.withoutKey ?? item.ofCostly) !== undefined) {
+      const refuses = (item.undecided ?? item.withoutKey ?? item.ofCostly) !== undefined;
+      if (refuses || item.isRamp) {
         refusing.push({ item, selectors: supposed(one.selectors, made, slots) });
       }
       if ("scheduler" in one.rule) {
@@ -146,11 +173,12 @@ export function compileShedding(
 }
 
 function compileRule(
-  { rule, component, state }: ShedMember,
+  { rule, selectors, member, state }: ShedMember,
   stage: LimitStage,
   made: ReadonlySet<string>,
   slots: LabelSlots,
 ): ShedRule {
+  const { component } = member;
   const key = keyLabelOf(rule);
   // It is not known whether a flow will have a label that classifiers make: then the failure mode answers.
   const known = key !== "" && !made.has(key);
@@ -161,6 +189,11 @@ function compileRule(
     deniedStatus: component.deniedStatus || stage.deniedStatus,
   });
   const byClosed = refusal({ failure: "closed" });
+  const isRamp =
+    stage === RAMP_STAGE &&
+    (known || key === "") &&
+    selectors.every(({ matcher }) => isCheap(matcher, made));
+  const asUsual = component.onFailure === "local" || component.onFailure === "last_known";
   const refusesKeyless = needsKey && rule.onMissingLabel === "refuse";
   return {
     keySlot: known ? slots.of(key) : -1,
@@ -169,6 +202,8 @@ function compileRule(
     undecided: failsClosed(component) ? byClosed : undefined,
     ofCostly: drawsSessions(rule) ? undefined : byClosed,
     state,
+    isRamp,
+    draws: isRamp && asUsual && "peek" in member ? member : undefined,
   };
 }
 

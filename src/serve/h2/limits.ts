@@ -1,6 +1,8 @@
 // Limits of HTTP/2 connections, each with its reason. Limits that operators may want to change are configuration keys
 // instead: header bytes, timeouts, connection age.
 
+import { MAX_BUFFERED_PER_CONNECTION } from "../transport/limits.ts";
+
 /** Our SETTINGS_HEADER_TABLE_SIZE: the default of RFC 9113 §6.5.2. */
 export const HEADER_TABLE_SIZE = 4_096;
 /**
@@ -62,6 +64,12 @@ export const BUFFERED_PER_CALL = 3 * 1024;
  * keeps it alive.
  */
 export const BUFFERED_PER_FIELD_BYTE = 2;
+
+/**
+ * No further call begins on a connection that buffers more than this: the rest is for what the last one sends ahead. A call
+ * is refused before anything is done for it (REFUSED_STREAM), so its caller may make it again.
+ */
+export const MAX_BUFFERED_FOR_NEW_CALL = MAX_BUFFERED_PER_CONNECTION - STREAM_RECEIVE_WINDOW;
 
 /**
  * Bytes of decoded field blocks, counted as buffered memory, that one connection caches: less than half of what an

@@ -173,21 +173,47 @@ it("a quota is used up where answers take longer than tokens: one brings those f
   assert.ok(used > 0.9, `${used} of the limit`);
 });
 
+/** The part that the first of two agents gets of a quota, at twice of which each of them has flows. */
+function partOfFirst(setup: Pick<Setup, "owner" | "roundTripMs">, perSecond: number): number {
+  const group = new Group({ ...setup, leases: true, numbers: [perSecond / 4, perSecond] });
+  const sources = [0, 1].map(
+    (agent) => ({ agent, name: "high", perSecond: 2 * perSecond }) as const,
+  );
+  const [one, other] = group.run(sources, 60);
+  return (one?.high ?? 0) / ((one?.high ?? 0) + (other?.high ?? 0));
+}
+
 describe("two agents with as much to do get as much of a quota of 20 a second, wherever it is counted", () => {
   for (const roundTripMs of [2, 10]) {
     for (const owner of [undefined, 0]) {
       const where = owner === undefined ? "another machine" : "one of them";
       it(`${where} counts, ${roundTripMs} ms away`, (t) => {
-        const group = new Group({ owner, leases: true, roundTripMs, numbers: [5, 20] });
-        const [one, other] = group.run(
-          [0, 1].map((agent) => ({ agent, name: "high", perSecond: 40 })),
-          60,
-        );
-        const part = (one?.high ?? 0) / ((one?.high ?? 0) + (other?.high ?? 0));
+        const part = partOfFirst({ owner, roundTripMs }, 20);
         t.diagnostic(rounded(part));
         assert.ok(Math.abs(part - 0.5) < 0.05, `the first got ${part}`);
       });
     }
+  }
+});
+
+// The table of `docs/counters.md`.
+describe("an agent from which one that counts is far away gets less of a quota", () => {
+  for (const [perSecond, roundTripMs, percent] of [
+    [20, 30, 46],
+    [20, 50, 9],
+    [20, 100, 5],
+    [100, 5, 46],
+    [100, 10, 35],
+    [100, 50, 11],
+    [100, 100, 6],
+  ] as const) {
+    it(`${percent} % of ${perSecond} a second, ${roundTripMs} ms away`, (t) => {
+      const part = 100 * (1 - partOfFirst({ owner: 0, roundTripMs }, perSecond));
+      t.diagnostic(rounded(part));
+      assert.ok(Math.abs(part - percent) < Math.max(1.5, percent / 10), `${part} %`);
+      const elsewhere = partOfFirst({ owner: undefined, roundTripMs }, perSecond);
+      assert.ok(Math.abs(elsewhere - 0.5) < 0.1, `${elsewhere} where neither counts`);
+    });
   }
 });
 

@@ -320,3 +320,14 @@ test("a bucket that is taken over for a key that a full table forgot counts what
     assert.deepEqual(ask(take(1, 100)).granted, [how === "copy" ? 90 : 70], how);
   }
 });
+
+test("tokens that another agent gives back reach a bucket that a full table forgot", () => {
+  const { owned, ask, take } = home(1);
+  owned.adopt(STEADY);
+  ask(take(20));
+  const [lo, hi] = onlyKey(owned);
+  ask(take(90), STEADY, "other");
+  assert.notDeepEqual(onlyKey(owned), [lo, hi], "the first key is forgotten");
+  ask({ back: 15 });
+  assert.deepEqual(ask(take(1, 100)).granted, [95]);
+});

@@ -45,6 +45,17 @@ test("a full table: further keys have limits of their own, and those that it for
   assert.equal(bench.take({ k: "d", cost: "2" }).dropped, false, "its token came back");
 });
 
+test("a full table: tokens come back to a bucket that it forgot meanwhile", () => {
+  const rule = rateRule({ limitByLabelKey: "k", tokensLabelKey: "cost" });
+  const bench = new Bench(rule, rate(4, 0), testContext(3));
+  const forgotten = bench.take({ k: "forgotten", cost: "2" });
+  for (const k of ["a", "b", "c"]) bench.take({ k, cost: "3" });
+  assert.deepEqual(bench.context.anomalies, ["keys_overflow"]);
+  bench.undo(forgotten);
+  assert.equal(bench.take({ k: "forgotten", cost: "4" }).dropped, false);
+  for (const k of ["a", "b", "c"]) assert.equal(bench.take({ k, cost: "2" }).dropped, true, k);
+});
+
 test("a full table: full buckets are dropped first, empty ones stay", () => {
   const rule = rateRule({ limitByLabelKey: "k", tokensLabelKey: "cost" });
   const bench = new Bench(rule, rate(10, 1), testContext(20));

@@ -151,18 +151,42 @@ test("the failure mode of each rule answers, and the first that fails closed ref
   assert.equal(closed.observer.verdicts.length, 1, "it counts as a decision, too");
 });
 
-test("a ramp refuses unless its policy says otherwise, and so does ramp mode without a ramp", () => {
-  const numbers = {
-    policyName: "policy",
-    policyHash: "hash",
-    componentId: "root.0",
-    kind: "sampler",
-    acceptPercentage: 100,
-    passThroughLabelValues: [],
-  } as const;
-  const ramp = (onFailure: "local" | "open") =>
-    agent([[samplerRule({ rampMode: true, onFailure }), numbers]], OVERLOADED).now();
-  assert.deepEqual([ramp("local").accepted, ramp("open").accepted], [false, true]);
+test("a ramp goes on drawing among flows that are shed, and ramp mode without a ramp refuses", () => {
+  const numbers = (acceptPercentage: number) =>
+    ({
+      policyName: "policy",
+      policyHash: "hash",
+      componentId: "root.0",
+      kind: "sampler",
+      acceptPercentage,
+      passThroughLabelValues: [],
+    }) as const;
+  const answers = (rule: Partial<SamplerRule>, percentage = 100, more: Rule[] = []) =>
+    [true, false].map((rampMode) => {
+      const ramp = samplerRule({ rampMode: true, ...rule });
+      const overloaded = agent([[ramp, numbers(percentage)], ...more], OVERLOADED);
+      const { accepted, reason } = overloaded.now({ rampMode, claims: { user: "ann" } });
+      assert.equal(reason, accepted ? RejectReason.none : RejectReason.noMatchingRamp);
+      return accepted;
+    });
+  const [PASS, REFUSE] = [
+    [true, true],
+    [false, false],
+  ];
+  for (const onFailure of ["local", "last_known"] as const) {
+    assert.deepEqual(answers({ onFailure }, 100), PASS);
+    assert.deepEqual(answers({ onFailure }, 0), REFUSE);
+  }
+  assert.deepEqual(answers({ onFailure: "open" }, 0), PASS);
+  assert.deepEqual(answers({ onFailure: "closed" }, 100), REFUSE);
+  const elsewhere = selectors({ labels: { user: "bob" } });
+  assert.deepEqual(answers({ selectors: elsewhere }), [false, true], "it does not apply");
+  // Whether it applies, or to which session, is not known.
+  assert.deepEqual(answers({ selectors: selectors(COSTLY) }), REFUSE);
+  assert.deepEqual(answers({ sessionLabelKey: "made" }, 100, [CLASSIFIER]), REFUSE);
+  assert.deepEqual(answers({ sessionLabelKey: "user" }), PASS);
+  assert.deepEqual(answers({ sessionLabelKey: "absent", onMissingLabel: "refuse" }), REFUSE);
+
   const { accepted, reason } = agent([[rateRule(), rate(9, 9)]], OVERLOADED).now({
     rampMode: true,
   });

@@ -150,12 +150,10 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
       this.#add(doubles, 0, words, 0, amount, params, now);
       return true;
     }
-    const { table, place } = this.#columnHashed();
-    // A key that is not stored any more was full: there is nothing to add to. Where a full table has forgotten it, the tokens are lost, which admits less and never more.
-    if (!table.find(this.#hash.lo, this.#hash.hi)) return false;
-    const w = table.w + place;
-    if (table.words[w] === UNUSED) return false;
-    this.#add(table.doubles, table.d + 2 * place, table.words, w, amount, params, now);
+    const row = this.#usedRow(this.#hash, params, now);
+    // A key that is neither stored nor remembered was full: there is nothing to add to.
+    if (row === undefined) return false;
+    this.#add(row.doubles, row.d, row.words, row.w, amount, params, now);
     return true;
   }
 
@@ -251,6 +249,20 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     scratch.words[0] = UNUSED;
     this.#recall(scratch, { lo, hi }, this.#params, now);
     return scratch;
+  }
+
+  /** The bucket of a key, with what is remembered of it where it was forgotten. Undefined when it is full, or has no room. */
+  #usedRow({ lo, hi }: KeyHashWords, params: BucketParams, now: number): BucketPlace | undefined {
+    const found = this.#rowOf(lo, hi);
+    if (found !== undefined) {
+      if (found.words[found.w] === UNUSED) this.#recall(found, { lo, hi }, params, now);
+      return found.words[found.w] === UNUSED ? undefined : found;
+    }
+    const kept = this.#scratchOf(lo, hi, now);
+    if (kept === undefined || kept.words[kept.w] === UNUSED) return undefined;
+    const level = { available: kept.doubles[kept.d] ?? 0, mark: kept.doubles[kept.d + 1] ?? 0 };
+    const row = this.#newRow(lo, hi, now);
+    return row && written(row, level);
   }
 
   /** The bucket of a key that had no row. Undefined when all keys that were looked at must stay. */
@@ -363,11 +375,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     const available = doubles[0] ?? 0;
     const mark = doubles[1] ?? 0;
     if (row === undefined) this.#remember(lo, hi, { available, mark }, params, now);
-    else {
-      row.doubles[row.d] = available;
-      row.doubles[row.d + 1] = mark;
-      row.words[row.w] = words[0] ?? UNUSED;
-    }
+    else written(row, { available, mark });
     return answer;
   }
 
@@ -394,4 +402,12 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     this.#take(doubles, d, words, w, 0, params, now);
     if (words[w] !== UNUSED) doubles[d] = Math.min(params.capacity, (doubles[d] ?? 0) + amount);
   }
+}
+
+/** Makes a bucket one that is counted here and holds so much. */
+function written(row: BucketPlace, { available, mark }: BucketLevel): BucketPlace {
+  row.doubles[row.d] = available;
+  row.doubles[row.d + 1] = mark;
+  row.words[row.w] = USED;
+  return row;
 }

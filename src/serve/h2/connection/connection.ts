@@ -18,6 +18,7 @@ import { Encoder } from "../hpack/encoder.ts";
 import {
   CONNECTION_RECEIVE_WINDOW,
   HEADER_TABLE_SIZE,
+  MAX_BUFFERED_FOR_NEW_CALL,
   MAX_LIGHT_CONNECTION,
   STREAM_RECEIVE_WINDOW,
 } from "../limits.ts";
@@ -84,6 +85,8 @@ export class Connection implements ReceiveContext {
   /** Created with the first reply that leaves something taken. */
   #unconfirmed: UnconfirmedReplies | undefined;
   #reserved = 0;
+  /** The peer was told to have no more calls open than it had when there was no memory for another one. */
+  #throttled = false;
   #reading = false;
   #pingOutstanding = false;
   #peerGoingAway = false;
@@ -267,6 +270,22 @@ export class Connection implements ReceiveContext {
   release(bytes: number): void {
     this.#reserved -= bytes;
     this.#context.release(bytes);
+    if (this.#throttled && this.#reserved <= MAX_BUFFERED_PER_CONNECTION / 2) this.#throttle(false);
+  }
+
+  hasRoomForCall(bytes: number): boolean {
+    if (this.#reserved + bytes <= MAX_BUFFERED_FOR_NEW_CALL) return true;
+    if (!this.#throttled) this.#throttle(true);
+    return false;
+  }
+
+  /** A peer that may open no more streams waits, or opens another connection. */
+  #throttle(throttled: boolean): void {
+    if (!this.open) return;
+    this.#throttled = throttled;
+    const most = throttled ? Math.max(1, this.streams.size) : MAX_CONCURRENT_CALLS;
+    this.frames.settings([[SETTING.maxConcurrentStreams, most]]);
+    this.#scheduleFlush();
   }
 
   charge(calls: number, fault: Http2Fault, wrong: boolean): void {

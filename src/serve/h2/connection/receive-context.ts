@@ -13,6 +13,8 @@ export interface ReceiveContext extends StreamContext {
   readonly sweep: number;
   /** The last stream id in our GOAWAY; the largest possible id before that. */
   readonly lastStreamId: number;
+  /** Whether one more call that counts as so many bytes may begin. If not, the peer learns how many calls it may have open. */
+  hasRoomForCall(bytes: number): boolean;
   /** The peer acknowledged a PING with this payload. */
   pingAcknowledged(payload: number): void;
   /** The peer has reset a stream that was answered completely. */

@@ -235,9 +235,11 @@ export class FrameReceiver implements FrameSink {
   #handle(id: number, ends: boolean, head: RequestHead): void {
     const connection = this.#connection;
     const { streams } = connection;
-    if (streams.full) {
-      // Before an honest peer has received our settings it may open more than they allow.
-      connection.fault("too_many_streams");
+    this.#reserveNewest();
+    const cost = BUFFERED_PER_CALL + head.size * BUFFERED_PER_FIELD_BYTE;
+    if (streams.full || !connection.hasRoomForCall(cost)) {
+      // Before an honest peer has received our settings it may open more than they allow. It may call again.
+      connection.fault(streams.full ? "too_many_streams" : "too_many_bytes");
       connection.frames.rstStream(id, ERROR_CODE.refusedStream);
       streams.recordClosed(id, !ends);
       connection.budget.controlFrame();
@@ -252,9 +254,8 @@ export class FrameReceiver implements FrameSink {
     );
     stream.remoteClosed = ends;
     streams.add(stream);
-    this.#reserveNewest();
     this.#newest = stream;
-    this.#newestCost = BUFFERED_PER_CALL + head.size * BUFFERED_PER_FIELD_BYTE;
+    this.#newestCost = cost;
     if (head.flaw === "too_large") connection.fault("header_list");
     stream.exchange = this.#handleRequest(stream, head, ends);
   }

@@ -15,6 +15,7 @@ import {
   headers,
   PING,
   ping,
+  RST_STREAM,
   repeated,
   reset,
   settings,
@@ -285,7 +286,9 @@ test("returns the connection window after each read; memory is limited by what i
   await peer.send(...beyond.map(filling));
   // As the calls themselves count too, 8 MiB do not suffice for all of them.
   assert.deepEqual([...new Set(faults)], ["too_many_bytes"]);
-  const answered = beyond.filter((id) => peer.of(HEADERS, id).length > 0);
-  assert.equal(answered.length, faults.length, "each fault is a refused call");
+  const refused = [HEADERS, RST_STREAM].flatMap((type) =>
+    beyond.filter((id) => peer.of(type, id).length > 0),
+  );
+  assert.equal(refused.length, faults.length, "each fault is a refused call");
   assert.equal(codeOf(peer), undefined, "the connection is open");
 });

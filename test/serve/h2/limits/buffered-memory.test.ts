@@ -12,8 +12,13 @@ import {
   MAX_LIGHT_CONNECTION,
   RESERVED_FOR_LIGHT_CONNECTIONS,
 } from "#serve/h2/limits.ts";
-import { MAX_BUFFERED_PER_CONNECTION, MAX_BUFFERED_TOTAL } from "#serve/transport/limits.ts";
 import {
+  MAX_BUFFERED_PER_CONNECTION,
+  MAX_BUFFERED_TOTAL,
+  MAX_CONCURRENT_CALLS,
+} from "#serve/transport/limits.ts";
+import {
+  ACK,
   CODES,
   CONTINUATION,
   call,
@@ -32,11 +37,13 @@ import {
   RST_STREAM,
   repeated,
   reset,
+  SETTINGS,
   settings,
   windowUpdate,
 } from "../../../kit/clients/h2.ts";
 import { block } from "../../../kit/clients/hpack.ts";
 import { type MemoryPeer, memoryServer, turns } from "../../../kit/clients/memory-peer.ts";
+import { until } from "../../../kit/until.ts";
 
 const KB = 1024;
 const MB = 1024 * KB;
@@ -259,6 +266,38 @@ for (const kind of ["Unary", "Streamed"]) {
     assert.equal(held(), 0);
   });
 }
+
+test("a peer with more calls in flight than fit is told how many it may have, and makes the others again", async (t) => {
+  const work = atWork();
+  const { connect, faults, held } = await startServer(t, work.service);
+  const peer = await connect(Buffer.concat([settings(), windowUpdate(0, 2 ** 30)]));
+  const make = (id: number) => call(id, "/test.Work/Streamed", Buffer.alloc(8 * KB));
+  const all = ids(MAX_CONCURRENT_CALLS);
+  const most = () =>
+    peer
+      .of(SETTINGS)
+      .flatMap(({ flags, payload }) =>
+        (flags & ACK) === 0 && payload.length === 6 ? [payload.readUInt32BE(2)] : [],
+      );
+  for (const id of all) await peer.send(make(id));
+  const refused = all.filter((id) => peer.of(RST_STREAM, id).length > 0);
+  const codes = refused.map((id) => codeOf(peer.of(RST_STREAM, id)[0]?.payload, 0));
+  assert.deepEqual([...new Set(codes)], ["REFUSED_STREAM"]);
+  const open = MAX_CONCURRENT_CALLS - refused.length;
+  assert.ok(open >= 500, `${open} calls fit`);
+  assert.deepEqual(most(), [open]);
+  assert.deepEqual([...new Set(faults)], ["too_many_bytes"]);
+
+  work.release();
+  await until("it may have as many as usual", () => most().length > 1);
+  assert.deepEqual(most(), [open, MAX_CONCURRENT_CALLS]);
+  const again = refused.map((id) => id + 2 * MAX_CONCURRENT_CALLS);
+  for (const id of again) await peer.send(make(id));
+  const taken = [...all.filter((id) => !refused.includes(id)), ...again];
+  await until("all calls are answered", () => taken.every((id) => answered(peer, id)));
+  assert.equal(goAway(peer), undefined);
+  assert.equal(held(), 0);
+});
 
 test("counts a waiting reply after its handler is done", async (t) => {
   const work = atWork();
