@@ -44,9 +44,13 @@ export interface Running {
   stop(): Promise<void>;
 }
 
-/** Starts Node with these arguments on the servers' core, with an IPC channel. */
-export function spawnPinned(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const child = spawn("taskset", ["-c", SERVER_CORE, process.execPath, ...args], {
+/** Starts Node with these arguments on the servers' core, or others (`0-1`), with an IPC channel. */
+export function spawnPinned(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  cores = SERVER_CORE,
+) {
+  const child = spawn("taskset", ["-c", cores, process.execPath, ...args], {
     env: { ...process.env, ...env },
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
