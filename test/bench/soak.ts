@@ -1,6 +1,6 @@
 // The memory of a server under a steady load that it can take, with ever-new keys and a policy that is loaded again every
 // few seconds, before, while and after other processes use the processors that it runs on.
-// `node test/bench/soak.ts [--seconds 240] [--beside 2] [--grpc 3200] [--json 2000]`
+// `node test/bench/soak.ts [--seconds 240] [--beside 2] [--grpc 3200] [--json 2000] [--connections 64]`
 
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
@@ -10,7 +10,7 @@ import { openLoop } from "./load/loops.ts";
 import { authConnections, jsonConnections } from "./load/requests.ts";
 import { policy } from "./servers/policies.ts";
 import type { Shares } from "./servers/probe.ts";
-import { freeTarget, spawnPinned } from "./servers/processes.ts";
+import { freeTarget, killServersOnSignal, spawnPinned } from "./servers/processes.ts";
 import { startSluice } from "./servers/sluice.ts";
 
 const { values } = parseArgs({
@@ -19,16 +19,26 @@ const { values } = parseArgs({
     beside: { type: "string", default: "2" },
     grpc: { type: "string", default: "3200" },
     json: { type: "string", default: "2000" },
+    connections: { type: "string", default: "64" },
   },
 });
 const seconds = Number(values.seconds);
 const CORES = `0-${availableParallelism() - 1}`;
 const RELOAD_MS = 3_000;
 const LOOK_MS = 5_000;
-/** The load of each protocol: connections, and the calls that wait for their answers on each of them. */
+/** Calls in flight on a connection of gRPC, as many as a server allows, and connections of JSON for one of gRPC. */
+const CALLS_EACH = 1_000;
+const JSON_EACH = 32;
+const connections = Number(values.connections);
+/** Hardly ever a request waits for a connection: it waits in the server, as that of a caller of its own would. */
 const LOADS = [
-  { open: authConnections, rate: Number(values.grpc), connections: Number(process.env.GC ?? 16), callsEach: Number(process.env.CE ?? 100) },
-  { open: jsonConnections, rate: Number(values.json), connections: Number(process.env.JC ?? 64), callsEach: 1 },
+  { open: authConnections, rate: Number(values.grpc), connections, callsEach: CALLS_EACH },
+  {
+    open: jsonConnections,
+    rate: Number(values.json),
+    connections: JSON_EACH * connections,
+    callsEach: 1,
+  },
 ];
 const PHASES = ["alone", "beside others", "alone again"] as const;
 
@@ -40,17 +50,22 @@ interface Look extends Shares {
 
 const COLUMNS = ["resident", "heap", "young", "free", "external"] as const;
 
-function row(what: string, look: Look, waiting = look.waiting): void {
+function row(what: string, look: Look): void {
   const sizes = COLUMNS.map((name) => (look[name] / 1e6).toFixed(0).padStart(9));
-  const rest = [look.sockets, look.full, waiting].map((count) => String(count).padStart(9));
+  const rest = [look.sockets, look.full, look.waiting].map((count) => String(count).padStart(9));
   process.stdout.write(`${what.padEnd(28)}${[...sizes, ...rest].join("")}\n`);
 }
 
+killServersOnSignal();
 const policies = mkdtempSync(join(tmpdir(), "sluice-soak-"));
 let loads = 0;
 /** Replaces the file at once, as an editor does. The capacity differs each time, and a used key is full again soon. */
 function load(): void {
-  const changed = policy("per-user", "ingress", { capacity: 1_000 + (loads++ % 2), fill: 1_000, interval: "60s" });
+  const changed = policy("per-user", "ingress", {
+    capacity: 1_000 + (loads++ % 2),
+    fill: 1_000,
+    interval: "60s",
+  });
   writeFileSync(join(policies, ".new"), changed);
   renameSync(join(policies, ".new"), join(policies, "per-user.yaml"));
 }

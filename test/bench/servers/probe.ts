@@ -44,8 +44,10 @@ async function countFullCollections(): Promise<void> {
   fullCollections = 0;
   const { constants, PerformanceObserver } = await import("node:perf_hooks");
   new PerformanceObserver((list) => {
-    for (const { detail } of list.getEntries()) {
-      if ((detail as { kind: number }).kind === constants.NODE_PERFORMANCE_GC_MAJOR)
+    for (const { detail } of list.getEntries() as (PerformanceEntry & {
+      detail: { kind: number };
+    })[]) {
+      if (detail.kind === constants.NODE_PERFORMANCE_GC_MAJOR)
         fullCollections = (fullCollections ?? 0) + 1;
     }
   }).observe({ entryTypes: ["gc"] });
