@@ -1,6 +1,6 @@
 // The memory of a server under a steady load that it can take, with ever-new keys and a policy that is loaded again every
 // few seconds, before, while and after other processes use the processors that it runs on.
-// `node test/bench/soak.ts [--seconds 240] [--beside 2] [--grpc 3200] [--json 2000] [--connections 64]`
+// `node test/bench/soak.ts [--seconds 240] [--beside 8] [--grpc 3200] [--json 2000] [--connections 64]`
 
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
@@ -16,7 +16,7 @@ import { startSluice } from "./servers/sluice.ts";
 const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "240" },
-    beside: { type: "string", default: "2" },
+    beside: { type: "string", default: "8" },
     grpc: { type: "string", default: "3200" },
     json: { type: "string", default: "2000" },
     connections: { type: "string", default: "64" },
@@ -26,11 +26,11 @@ const seconds = Number(values.seconds);
 const CORES = `0-${availableParallelism() - 1}`;
 const RELOAD_MS = 3_000;
 const LOOK_MS = 5_000;
-/** Calls in flight on a connection of gRPC, as many as a server allows, and connections of JSON for one of gRPC. */
+/** Calls in flight on a connection of gRPC, as many as a server allows, and connections of JSON for each of gRPC. */
 const CALLS_EACH = 1_000;
 const JSON_EACH = 32;
 const connections = Number(values.connections);
-/** Hardly ever a request waits for a connection: it waits in the server, as that of a caller of its own would. */
+/** The load of each protocol. There are enough connections for requests to wait in the server rather than here. */
 const LOADS = [
   { open: authConnections, rate: Number(values.grpc), connections, callsEach: CALLS_EACH },
   {
