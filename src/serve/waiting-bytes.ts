@@ -4,11 +4,14 @@
 
 /** Bytes of a block: several times of what one read brings at most, so that little room is left at its end. */
 const BLOCK_SIZE = 256 * 1024;
-/** Bytes of all blocks. They are kept once allocated. Beyond them, the buffers of reads wait themselves. */
+/** Bytes of all blocks. Beyond them, the buffers of reads wait themselves. */
 export const MAX_WAITING_MEMORY = 16 * 1024 * 1024;
+/** Bytes of the blocks that are kept when nothing waits. */
+export const KEPT_WAITING_MEMORY = 1024 * 1024;
 
 /** Memory that is filled from its start, and is free again when all that was put there has been released. */
 interface Block {
+  readonly buffer: ArrayBuffer;
   readonly memory: Buffer;
   end: number;
   users: number;
@@ -51,6 +54,8 @@ export class WaitingMemory {
   readonly #free: Block[] = [];
   #filling: Block | undefined;
   #blocks = 0;
+  /** How much waits, in calls of `store`. */
+  #users = 0;
 
   /** Bytes that it has allocated. */
   get size(): number {
@@ -65,14 +70,27 @@ export class WaitingMemory {
     block.memory.set(bytes, block.end);
     block.end += bytes.length;
     block.users++;
+    this.#users++;
     return waiting;
   }
 
   release(block: Block): void {
+    this.#users--;
     block.users--;
     if (block.users > 0) return;
     block.end = 0;
     if (block !== this.#filling) this.#free.push(block);
+    if (this.#users === 0) this.#shrink();
+  }
+
+  /** Gives memory back to the system at once, and not when V8 collects. Nothing refers to a free block. */
+  #shrink(): void {
+    while (this.size > KEPT_WAITING_MEMORY) {
+      const block = this.#free.pop();
+      if (block === undefined) return;
+      block.buffer.transferToFixedLength(0);
+      this.#blocks--;
+    }
   }
 
   #blockFor(length: number): Block | undefined {
@@ -87,6 +105,8 @@ export class WaitingMemory {
   #allocate(): Block | undefined {
     if (this.size >= MAX_WAITING_MEMORY) return undefined;
     this.#blocks++;
-    return { memory: Buffer.allocUnsafeSlow(BLOCK_SIZE), end: 0, users: 0 };
+    // One that could be resized has pages of its own, which the system's allocator neither keeps nor shares.
+    const buffer = new ArrayBuffer(BLOCK_SIZE, { maxByteLength: BLOCK_SIZE });
+    return { buffer, memory: Buffer.from(buffer), end: 0, users: 0 };
   }
 }
