@@ -3,7 +3,7 @@
 NODE := npm exec --offline -- node
 
 .DEFAULT_GOAL := help
-.PHONY: help node run demo demo-loop demo-fleet rehearse test test-kube test-kube-short faults check bench proto docs
+.PHONY: help node run demo demo-loop demo-fleet rehearse test test-kube test-kube-short faults check bench soak proto docs
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ bench: node ## Measure Sluice beside servers that decide nothing
 	$(NODE) deploy/tools/install.ts h2load envoy go redis
 	$(NODE) test/bench/servers/go/build.ts
 	$(NODE) test/bench/bench.ts
+
+soak: node ## Watch the memory of a server while other processes take its processors (four minutes)
+	$(NODE) test/bench/soak.ts
 
 proto: node ## Generate code from the .proto files
 	$(NODE) proto/generate.ts

@@ -254,7 +254,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
   },
   sync: { shared: ["keys.ts"], parts: { publish: [], follow: [] } },
   serve: {
-    shared: ["settings.ts", "turns.ts"],
+    shared: ["settings.ts", "turns.ts", "waiting-bytes.ts"],
     parts: {
       transport: [],
       standard: [],

@@ -4,6 +4,7 @@
 // the process keeps up with its callers.
 
 import type { Clock } from "#base/clock.ts";
+import { WaitingMemory } from "./waiting-bytes.ts";
 
 /**
  * The work that one turn of the event loop does for what connections have sent, in units of about 5 µs: a frame of
@@ -29,8 +30,11 @@ export const MAX_ACCEPTS_IN_A_ROW = 64;
  * (HTTP/2: the window of the connection).
  */
 export const MAX_READ_AHEAD = 1024 * 1024;
-/** The same for all connections together. Beyond it a connection in line holds a single read, 64 KiB at most. */
-export const MAX_READ_AHEAD_TOTAL = 32 * 1024 * 1024;
+/**
+ * The same for all connections together: some ten thousand checks, which take longer than a check may wait before others
+ * are shed. Beyond it a connection in line holds a single read, 64 KiB at most.
+ */
+export const MAX_READ_AHEAD_TOTAL = 8 * 1024 * 1024;
 /** Bytes that a read counts in addition, so that many small ones are bounded as well. */
 export const READ_AHEAD_PER_CHUNK = 512;
 
@@ -48,6 +52,8 @@ export interface Waiting {
 }
 
 export class Turns {
+  /** Holds what connections have sent until it is their turn. */
+  readonly memory = new WaitingMemory();
   readonly #clock: Pick<Clock, "now">;
   /** Units of work left in this turn, and in the visit to a connection. */
   #left = MAX_WORK_PER_TURN;

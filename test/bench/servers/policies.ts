@@ -12,9 +12,13 @@ export const MATCHING = 10;
 /**
  * A policy with one rate limiter keyed by a header. Its limit is never reached: a refusal takes another path
  * than an acceptance and would blur the figures. Its buckets fill slowly: a bucket that is full again is
- * forgotten, and keys would seem to cost no memory.
+ * forgotten, and keys would seem to cost no memory, unless they are given another fill.
  */
-function policy(name: string, controlPoint: string): string {
+export function policy(
+  name: string,
+  controlPoint: string,
+  { capacity = 1_000_000, fill = 1, interval = "3600s" } = {},
+): string {
   return `apiVersion: fluxninja.com/v1alpha1
 kind: Policy
 metadata:
@@ -27,10 +31,10 @@ spec:
             selectors:
               - control_point: ${controlPoint}
             in_ports:
-              bucket_capacity: { constant_signal: { value: 1000000 } }
-              fill_amount: { constant_signal: { value: 1 } }
+              bucket_capacity: { constant_signal: { value: ${capacity} } }
+              fill_amount: { constant_signal: { value: ${fill} } }
             parameters:
-              interval: 3600s
+              interval: ${interval}
               limit_by_label_key: http.request.header.user_id
 `;
 }

@@ -3,6 +3,7 @@
 import { writeFileSync } from "node:fs";
 import type { Session } from "node:inspector/promises";
 import { setTimeout as wait } from "node:timers/promises";
+import { getHeapSpaceStatistics } from "node:v8";
 
 /** Some memory (handles of closed streams, unused code) is freed only by a collection after the one that releases it. */
 const COLLECTIONS = 12;
@@ -21,6 +22,53 @@ function used(): number {
 function computed(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1_000;
+}
+
+/** What takes up the memory of the process, in bytes, without collecting anything. */
+export interface Shares {
+  /** All memory that is resident. `heap`, `free` and `external` are parts of it. */
+  readonly resident: number;
+  /** What V8 has of the system for objects, of it for new ones, and of all of it what no object takes up. */
+  readonly heap: number;
+  readonly young: number;
+  readonly free: number;
+  /** Memory outside of the heap that objects hold, ArrayBuffers included. */
+  readonly external: number;
+  readonly sockets: number;
+  /** Full collections since the first call. */
+  readonly full: number;
+}
+
+let fullCollections: number | undefined;
+async function countFullCollections(): Promise<void> {
+  fullCollections = 0;
+  const { constants, PerformanceObserver } = await import("node:perf_hooks");
+  new PerformanceObserver((list) => {
+    for (const { detail } of list.getEntries() as (PerformanceEntry & {
+      detail: { kind: number };
+    })[]) {
+      if (detail.kind === constants.NODE_PERFORMANCE_GC_MAJOR)
+        fullCollections = (fullCollections ?? 0) + 1;
+    }
+  }).observe({ entryTypes: ["gc"] });
+}
+
+async function shares(): Promise<Shares> {
+  if (fullCollections === undefined) await countFullCollections();
+
+  const { rss, heapTotal, external } = process.memoryUsage();
+  const spaces = getHeapSpaceStatistics();
+  const sum = (of: (space: (typeof spaces)[number]) => number) =>
+    spaces.reduce((total, space) => total + of(space), 0);
+  return {
+    resident: rss,
+    heap: heapTotal,
+    young: sum((space) => (space.space_name.startsWith("new_") ? space.physical_space_size : 0)),
+    free: sum((space) => space.physical_space_size - space.space_used_size),
+    external,
+    sockets: process.getActiveResourcesInfo().filter((kind) => kind === "TCPSocketWrap").length,
+    full: fullCollections ?? 0,
+  };
 }
 
 async function held(): Promise<number> {
@@ -112,6 +160,7 @@ const answers = probe();
 async function answer(command: unknown): Promise<void> {
   const [what, argument = ""] = String(command).split(" ");
   if (what === "held") process.send?.(await answers.held());
+  else if (what === "shares") process.send?.(await shares());
   else if (what === "used") process.send?.(await answers.used());
   else if (what === "profile") process.send?.(await answers.profile());
   else if (what === "allocations") process.send?.(await answers.allocations());

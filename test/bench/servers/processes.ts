@@ -22,11 +22,15 @@ const NOOP = join(import.meta.dirname, "no-op.ts");
 const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 8_000;
 
-/** Pins this process, which sends the load, and its children to the load's core. */
-export function pinLoad(): void {
-  // Exiting on a signal runs the handlers that kill the servers.
+/** Lets signals end this process by an exit, which runs the handlers that kill the servers. */
+export function killServersOnSignal(): void {
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
   process.setMaxListeners(0);
+}
+
+/** Pins this process, which sends the load, and its children to the load's core. */
+export function pinLoad(): void {
+  killServersOnSignal();
   execFileSync("taskset", ["-a", "-c", "-p", LOAD_CORE, String(process.pid)], { stdio: "ignore" });
 }
 
@@ -44,9 +48,13 @@ export interface Running {
   stop(): Promise<void>;
 }
 
-/** Starts Node with these arguments on the servers' core, with an IPC channel. */
-export function spawnPinned(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const child = spawn("taskset", ["-c", SERVER_CORE, process.execPath, ...args], {
+/** Starts Node with these arguments on the servers' core, or others (`0-1`), with an IPC channel. */
+export function spawnPinned(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  cores = SERVER_CORE,
+) {
+  const child = spawn("taskset", ["-c", cores, process.execPath, ...args], {
     env: { ...process.env, ...env },
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });

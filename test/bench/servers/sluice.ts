@@ -31,6 +31,8 @@ export interface SluiceOptions {
   /** Further flags of the runtime. */
   readonly flags?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** Cores on which it runs, `0-1`. That of the servers by default. */
+  readonly cores?: string;
 }
 
 /** Flags, arguments and environment of a standalone Sluice with default settings. */
@@ -74,7 +76,7 @@ export async function startSluice(options: SluiceOptions): Promise<Sluice> {
   const fromEnv = (process.env["SLUICE_BENCH_NODE_FLAGS"] ?? "").split(" ").filter(Boolean);
   const flags = [...command.flags, ...fromEnv, ...(options.flags ?? [])];
   const args = [...flags, "--expose-gc", "--import", PROBE, ...command.args];
-  const child = spawnPinned(args, { ...command.env, ...options.env });
+  const child = spawnPinned(args, { ...command.env, ...options.env }, options.cores);
   const probe = async (what: string): Promise<unknown> => {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const ended = () => reject(new Error(`the server ended before it answered ${what}`));

@@ -10,11 +10,12 @@ import {
   type Turns,
   type Waiting,
 } from "../../turns.ts";
+import type { WaitingBytes } from "../../waiting-bytes.ts";
 import type { Connection } from "./connection.ts";
 
 /** Bytes that wait, and the time since when. */
 interface Held {
-  readonly chunk: Buffer;
+  readonly bytes: WaitingBytes;
   readonly since: number;
 }
 
@@ -23,9 +24,9 @@ export class PacedReader implements Waiting {
   readonly #connection: Connection;
   readonly #turns: Turns;
   readonly #spend: (frames: number) => boolean;
-  /** Chunks that were read and are not handled yet. While there are some, the connection waits in line. */
+  /** What was read and is not handled yet. While there is some, the connection waits in line. */
   #held: Held[] = [];
-  /** Bytes of the first chunk that were handled. */
+  /** Bytes of the first of it that were handled. */
   #at = 0;
   #bytes = 0;
   /** The peer has closed its half behind what is held. */
@@ -47,15 +48,13 @@ export class PacedReader implements Waiting {
 
   work(): boolean {
     for (let held = this.#held[0]; held !== undefined; held = this.#held[0]) {
-      const { chunk } = held;
-      const at = this.#connection.read(chunk, this.#at, this.#spend);
-      if (at < chunk.length) {
-        this.#at = at;
-        return true;
-      }
+      const { bytes } = held;
+      this.#at += this.#connection.read(bytes.copy(this.#at), 0, this.#spend);
+      if (this.#at < bytes.length) return true;
       this.#at = 0;
       this.#held.shift();
-      this.#count(-chunk.length - READ_AHEAD_PER_CHUNK);
+      bytes.release();
+      this.#count(-bytes.length - READ_AHEAD_PER_CHUNK);
       this.resume();
       if (this.#held.length > 0 && !this.#turns.goesOn) return true;
     }
@@ -77,10 +76,9 @@ export class PacedReader implements Waiting {
     if (this.#held.length === 0) {
       const at = this.#turns.enter() ? this.#connection.read(chunk, 0, this.#spend) : 0;
       if (at < chunk.length) {
-        this.#at = at;
         this.#connection.awaitsTurn = true;
         this.#turns.wait(this, this.#connection.framesRead < FRAMES_OF_NEW_CONNECTION);
-        this.#hold(chunk);
+        this.#hold(chunk.subarray(at));
       }
     } else this.#hold(chunk);
     // Do not read from a peer that does not read our replies.
@@ -88,7 +86,7 @@ export class PacedReader implements Waiting {
   }
 
   #hold(chunk: Buffer): void {
-    this.#held.push({ chunk, since: this.#turns.now() });
+    this.#held.push({ bytes: this.#turns.memory.store(chunk), since: this.#turns.now() });
     const roomForAll = this.#count(chunk.length + READ_AHEAD_PER_CHUNK);
     if (!roomForAll || this.#bytes >= MAX_READ_AHEAD) this.#socket.pause();
   }
@@ -106,6 +104,7 @@ export class PacedReader implements Waiting {
 
   /** Drops everything held, because the connection is closed. */
   #forget(): void {
+    for (const { bytes } of this.#held) bytes.release();
     this.#held = [];
     this.#count(-this.#bytes);
   }

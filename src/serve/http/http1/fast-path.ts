@@ -6,6 +6,7 @@ import type { Socket } from "node:net";
 import type { Held, HttpRequest } from "#base/handler.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import { type Waiting, WORK_OF_JSON_REQUEST } from "../../turns.ts";
+import type { WaitingBytes } from "../../waiting-bytes.ts";
 import { NO_BODY } from "../body.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";
 import { FastReplyWriter } from "./fast-reply.ts";
@@ -63,7 +64,7 @@ class FastConnection implements Waiting {
   /** Bytes that arrived while a reply was pending. */
   #rest: Buffer | undefined;
   /** Bytes that were read before it was this connection's turn. */
-  #unhandled: Buffer | undefined;
+  #unhandled: WaitingBytes | undefined;
   /** Nothing has been handled yet. */
   #isNew = true;
   /** The caller has closed its half. */
@@ -152,20 +153,27 @@ class FastConnection implements Waiting {
       this.since = turns.now();
       turns.wait(this, this.#isNew);
     }
-    this.#unhandled =
-      this.#unhandled === undefined ? chunk : Buffer.concat([this.#unhandled, chunk]);
+    const before = this.#takeUnhandled();
+    const all = before === undefined ? chunk : Buffer.concat([before, chunk]);
+    this.#unhandled = turns.memory.store(all);
     this.socket.pause();
   }
 
   work(): boolean {
-    const chunk = this.#unhandled;
-    this.#unhandled = undefined;
+    const chunk = this.#takeUnhandled();
     if (chunk === undefined || this.socket.destroyed) return false;
     this.fastPath.context.turns.spend(WORK_OF_JSON_REQUEST);
     this.socket.resume();
     this.#handle(chunk);
     if (this.#ended && !this.#handedOver) this.#end();
     return false;
+  }
+
+  #takeUnhandled(): Buffer | undefined {
+    const chunk = this.#unhandled?.copy();
+    this.#unhandled?.release();
+    this.#unhandled = undefined;
+    return chunk;
   }
 
   #handle(chunk: Buffer): void {

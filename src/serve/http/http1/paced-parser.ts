@@ -4,6 +4,7 @@
 
 import type { Socket } from "node:net";
 import type { Turns, Waiting } from "../../turns.ts";
+import type { WaitingBytes } from "../../waiting-bytes.ts";
 
 /** Bytes that Node's parser gets at once: about five checks. */
 const SLICE = 1_024;
@@ -23,6 +24,8 @@ export class PacedParser implements Waiting {
   readonly #node: NodeListeners;
   /** Bytes that Node's parser has not got yet. While there are some, the connection waits: in line, or for its caller to read replies. */
   #held: Buffer | undefined;
+  /** The same while the connection is in line. */
+  #waiting: WaitingBytes | undefined;
   #inLine = false;
   /** The caller has closed its half behind bytes that are held. */
   #ended = false;
@@ -34,22 +37,22 @@ export class PacedParser implements Waiting {
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
     // Node's server pauses a connection whose caller does not read its replies, and resumes it when it has.
     socket.on("resume", () => {
-      if (this.#held !== undefined && !socket.isPaused()) this.#wait();
+      if (this.heldBytes > 0 && !socket.isPaused()) this.#wait();
     });
     socket.on("end", () => {
-      if (this.#held === undefined) this.#end();
+      if (this.heldBytes === 0) this.#end();
       else this.#ended = true;
     });
   }
 
   /** Bytes that were read from the connection and that Node's parser has not got yet. */
   get heldBytes(): number {
-    return this.#held?.length ?? 0;
+    return this.#held?.length ?? this.#waiting?.length ?? 0;
   }
 
   /** Parses what the connection has sent, as far as this visit allows; a first part of it in any case. */
   parse(chunk: Buffer): void {
-    this.#held = this.#held === undefined ? chunk : Buffer.concat([this.#held, chunk]);
+    this.#held = this.#takeWith(chunk);
     const socket = this.#socket;
     do {
       const held: Buffer = this.#held;
@@ -62,16 +65,15 @@ export class PacedParser implements Waiting {
       !socket.isPaused() &&
       this.#turns.goesOn
     );
-    if (!this.#attached) this.#held = undefined;
+    if (!this.#attached) this.#take();
     if (this.#held !== undefined && !socket.isPaused()) this.#wait();
     // Node's server closes at the end, but the replies to pipelined requests leave one after the other in this turn.
-    if (this.#held === undefined && this.#ended) setImmediate(() => this.#end());
+    if (this.heldBytes === 0 && this.#ended) setImmediate(() => this.#end());
   }
 
   work(): boolean {
     this.#inLine = false;
-    const held = this.#held;
-    this.#held = undefined;
+    const held = this.#take();
     // Before its bytes are parsed: Node's server may pause it again.
     this.#socket.resume();
     if (held !== undefined && this.#attached) this.parse(held);
@@ -79,20 +81,36 @@ export class PacedParser implements Waiting {
   }
 
   #receive(chunk: Buffer): void {
-    if (this.#held === undefined && this.#turns.enter()) {
+    if (this.heldBytes === 0 && this.#turns.enter()) {
       this.parse(chunk);
       return;
     }
-    this.#held = this.#held === undefined ? chunk : Buffer.concat([this.#held, chunk]);
+    this.#held = this.#takeWith(chunk);
     this.#wait();
   }
 
   #wait(): void {
     this.#socket.pause();
+    if (this.#held !== undefined) this.#waiting = this.#turns.memory.store(this.#held);
+    this.#held = undefined;
     if (this.#inLine) return;
     this.#inLine = true;
     this.since = this.#turns.now();
     this.#turns.wait(this);
+  }
+
+  /** What is held, which no longer is. */
+  #take(): Buffer | undefined {
+    const held = this.#held ?? this.#waiting?.copy();
+    this.#waiting?.release();
+    this.#held = undefined;
+    this.#waiting = undefined;
+    return held;
+  }
+
+  #takeWith(chunk: Buffer): Buffer {
+    const held = this.#take();
+    return held === undefined ? chunk : Buffer.concat([held, chunk]);
   }
 
   #end(): void {
