@@ -1,5 +1,5 @@
-// The checks of `make check`, side by side: format and lint, types with the lint rules that need them, and the freshness
-// of generated code. Prints the output of each; exits with 1 if one of them finds a fault.
+// The checks of `make check`, side by side: types with the lint rules that need them, in one program; format and further
+// lint rules; and the freshness of generated code. Prints the output of each; exits with 1 if one of them finds a fault.
 
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { join } from "node:path";
 const BIN = join("node_modules", ".bin");
 
 const CHECKS: readonly (readonly [command: string, ...args: string[]])[] = [
-  [process.execPath, "test/tools/types.ts"],
+  [join(BIN, "oxlint"), "--type-aware", "--type-check", "--config=test/lint/oxlint.json"],
   [join(BIN, "biome"), "check", "--error-on-warnings", "."],
   [process.execPath, "proto/generate.ts", "--check"],
 ];

@@ -19,10 +19,11 @@ const FLAGS = [
 ];
 
 const cleaning: (() => unknown)[] = [];
-const code = await run().finally(async () => {
+try {
+  process.exitCode = await run();
+} finally {
   for (const clean of cleaning.reverse()) await clean();
-});
-process.exitCode = code;
+}
 
 async function run(): Promise<number> {
   const { client, kubeconfig, logs } = await startControlPlane({
