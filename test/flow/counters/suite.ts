@@ -189,19 +189,22 @@ export function bucketSuite(make: string, open: () => Promise<BucketBench>): voi
     await expect(bench, { ...steady, capacity: 20 }, 1, [true, 3, 17, 0]);
   });
 
-  on("a higher capacity adds nothing to a bucket in use, and at most fills one that is full", async (bench) => {
-    const higher = { ...TEN_PER_SECOND, capacity: 40 };
-    await expect(bench, TEN_PER_SECOND, 10, [true, 0, 10, 0]);
-    await bench.advance(500);
-    bench.adopt(higher);
-    await expect(bench, higher, 5, [true, 0, 40, 0]);
-    bench.adopt(TEN_PER_SECOND);
-    await bench.advance(2_000);
-    bench.adopt(higher);
-    const { outcome, remaining } = await bench.take("a", 10, higher);
-    assert.equal(outcome, "granted", "it was full by the lower one");
-    assert.ok(remaining <= 30, `${remaining} tokens are left`);
-  });
+  on(
+    "a higher capacity adds nothing to a bucket in use, and at most fills one that is full",
+    async (bench) => {
+      const higher = { ...TEN_PER_SECOND, capacity: 40 };
+      await expect(bench, TEN_PER_SECOND, 10, [true, 0, 10, 0]);
+      await bench.advance(500);
+      bench.adopt(higher);
+      await expect(bench, higher, 5, [true, 0, 40, 0]);
+      bench.adopt(TEN_PER_SECOND);
+      await bench.advance(2_000);
+      bench.adopt(higher);
+      const { outcome, remaining } = await bench.take("a", 10, higher);
+      assert.equal(outcome, "granted", "it was full by the lower one");
+      assert.ok(remaining <= 30, `${remaining} tokens are left`);
+    },
+  );
 
   on("a new rate counts from its change on", async (bench) => {
     const slow = { ...TEN_PER_SECOND, capacity: 1_000, amount: 1 };

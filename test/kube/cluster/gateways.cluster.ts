@@ -35,7 +35,10 @@ const ATTACHES = {
 };
 
 const { client } = await sharedCluster({ after });
-const crds = join(ROOT, "deploy/charts/sluice/charts/sluice-controller/crds/policies.fluxninja.com.yaml");
+const crds = join(
+  ROOT,
+  "deploy/charts/sluice/charts/sluice-controller/crds/policies.fluxninja.com.yaml",
+);
 await client.apply(readFileSync(crds, "utf8"));
 await define(
   client,
