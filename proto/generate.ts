@@ -148,30 +148,34 @@ function dropForeignComments(out: string): void {
   }
 }
 
-/** Writes a type that is the union of all messages of Sluice and of etcd. */
-function unionOfMessages(out: string): void {
+/** The declaration of a message in generated code: its TypeScript name and its full name. */
+const MESSAGE_TYPE = /^export type (\w+) = Message<"([\w.]+)">/gm;
+
+/** Writes the types of all messages of Sluice and of etcd by full name. */
+function messagesByName(out: string): void {
   const files = globSync("{aperture,etcdserverpb,sluice}/**/*_pb.ts", { cwd: out }).sort();
   const alias = (file: string) => file.replaceAll(/[^a-z0-9]/g, "_");
+  const members = files.flatMap((file) =>
+    [...readFileSync(join(out, file), "utf8").matchAll(MESSAGE_TYPE)].map(
+      ([, type, name]) => `  readonly "${name}": ${alias(file)}.${type};`,
+    ),
+  );
   const lines = [
-    "// The union of all messages described in this folder. Generated; do not edit.",
+    "// The messages described in this folder, by full name. Generated; do not edit.",
     "",
-    'import type { GenMessage } from "@bufbuild/protobuf/codegenv2";',
     ...files.map((file) => `import type * as ${alias(file)} from "./${file}";`),
     "",
-    "type In<File> = {",
-    "  [Key in keyof File]: File[Key] extends GenMessage<infer M> ? M : never;",
-    "}[keyof File];",
-    "",
-    "export type AnyMessage =",
-    `${files.map((file) => `  | In<typeof ${alias(file)}>`).join("\n")};`,
+    "export interface MessagesByName {",
+    ...members,
+    "}",
   ];
-  writeFileSync(join(out, "any-message.ts"), `${lines.join("\n")}\n`);
+  writeFileSync(join(out, "messages-by-name.ts"), `${lines.join("\n")}\n`);
 }
 
 function generate(out: string): void {
   descriptors(out);
   dropForeignComments(out);
-  unionOfMessages(out);
+  messagesByName(out);
   const ours = globSync("proto/{aperture,etcdserverpb,sluice}/**/*.proto", { cwd: ROOT }).sort();
   bundle(join(out, "aperture.json"), ours, (name) =>
     /^(aperture|etcdserverpb|sluice)\./.test(name),

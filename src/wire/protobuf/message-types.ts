@@ -2,24 +2,26 @@
 // members of a oneof side by side. Derived from the generated code, of which nothing is loaded at run time.
 
 import type { JsonObject, Message } from "@bufbuild/protobuf";
-import type { AnyMessage } from "./gen/any-message.ts";
+import type { MessagesByName } from "./gen/messages-by-name.ts";
 
 /** Full name of a message, such as `aperture.policy.sync.v1.RateLimiterWrapper`. */
-export type MessageName = AnyMessage["$typeName"];
+export type MessageName = keyof MessagesByName;
 
-type Named<Name extends MessageName> = Extract<AnyMessage, { readonly $typeName: Name }>;
+// Looked up by name, since the compiler would work out a type with a parameter for all messages at every use.
+type DecodedByName = { readonly [Name in MessageName]: DecodedMessage<MessagesByName[Name]> };
+type EncodableByName = { readonly [Name in MessageName]: EncodableMessage<MessagesByName[Name]> };
 
 /**
  * The result of `decode`. Scalars, lists and maps are always present, an unset message is `null`, and unset members of
  * a oneof are absent.
  */
-export type Decoded<Name extends MessageName> = DecodedMessage<Named<Name>>;
+export type Decoded<Name extends MessageName> = DecodedByName[Name];
 
 /**
  * The input of `encode`. Anything may be absent or `null`. Except in a oneof, an unset field and its default value are
  * the same on the wire.
  */
-export type Encodable<Name extends MessageName> = EncodableMessage<Named<Name>>;
+export type Encodable<Name extends MessageName> = EncodableByName[Name];
 
 /** `google.protobuf.Value` and `Struct` with the fields of their messages. */
 export interface PlainValue {
