@@ -50,6 +50,15 @@ const RETRY_MS = 5_000;
 const WRITTEN = "it has just been configured";
 const UNDER_WAY = "the controller has not looked at it yet";
 
+interface Write {
+  readonly text: string;
+  readonly at: number;
+  /** It undid what somebody else had done to the write before. */
+  readonly corrects: boolean;
+  /** The watch has brought it. */
+  seen: boolean;
+}
+
 export class Attacher {
   readonly #options: AttacherOptions;
   readonly #classes: GatewayClasses;
@@ -68,11 +77,8 @@ export class Attacher {
   /** The first thing that could not be written or removed in the last round. */
   #writeFault: Fault | undefined;
   #working: Promise<void> | undefined;
-  /** What was written last, when, and the version that was known then, by path. */
-  readonly #written = new Map<
-    string,
-    { readonly text: string; readonly at: number; readonly replaced: string | undefined }
-  >();
+  /** The last write of each object, by path. */
+  readonly #writes = new Map<string, Write>();
   #disarm: () => void = () => undefined;
 
   constructor(options: AttacherOptions) {
@@ -191,7 +197,7 @@ export class Attacher {
       }
       faults.set(target.controlPoint, whys.length === 0 ? undefined : whys.join("; "));
     }
-    for (const path of this.#written.keys()) if (!kept.has(path)) this.#written.delete(path);
+    for (const path of this.#writes.keys()) if (!kept.has(path)) this.#writes.delete(path);
     await this.#removeAllBut(kept);
     if (this.#writeFault !== undefined) this.#retry();
     return faults;
@@ -225,21 +231,21 @@ export class Attacher {
     const { namespace = "", name } = object.metadata;
     const followed = this.#objects.get(namespace);
     const before = followed?.written(plane, name);
+    const text = JSON.stringify(object);
+    const last = this.#writes.get(path);
     if (before !== undefined && isWritten(before, object)) {
+      if (last?.text === text) last.seen = true;
       return plane.fault(before, before.metadata.generation ?? 0);
     }
     // Before the first list it is unknown whether it is there.
     const away = followed?.awayFrom(plane);
     if (away !== undefined) return `the controller cannot follow ${plane.resource.plural}: ${away}`;
-    const text = JSON.stringify(object);
-    const last = this.#written.get(path);
-    const known = before?.metadata.resourceVersion;
-    if (last?.text === text && clock.now() - last.at < RETRY_MS) {
-      this.#retry();
-      // The watch has not brought it yet.
-      if (known === last.replaced) return WRITTEN;
-      // Two writers that answer each other at once would never stop.
-      const why = `somebody else has changed the ${plane.kind} ${name}, which is written again in ${RETRY_MS / 1_000} s`;
+    const isRecent = last?.text === text && clock.now() - last.at < RETRY_MS;
+    if (isRecent) this.#retry();
+    if (isRecent && !last.seen) return WRITTEN;
+    if (isRecent && last.corrects) {
+      // If two controllers undid each other's changes at once, they would never stop.
+      const why = `somebody else keeps changing the ${plane.kind} ${name}, which is written again within ${RETRY_MS / 1_000} s`;
       this.#writeFault ??= new Fault("ABORTED", why);
       return why;
     }
@@ -250,7 +256,7 @@ export class Attacher {
         const why = "the API server stored something else, because of its version or a webhook";
         throw new Fault("FAILED_PRECONDITION", why);
       }
-      this.#written.set(path, { text, at: clock.now(), replaced: known });
+      this.#writes.set(path, { text, at: clock.now(), corrects: isRecent, seen: false });
       log.info({ namespace, name }, `wrote the ${plane.kind} of an attached policy`);
       // The watch brings it, with what the control plane says of it.
       return WRITTEN;

@@ -7,10 +7,12 @@ import { nothingLeft } from "../../kit/kube/charts/leftovers.ts";
 import { Releases, restrictedNamespace } from "../../kit/kube/charts/releases.ts";
 import type { KubeClient } from "../../kit/kube/client.ts";
 import { startControlPlane } from "../../kit/kube/control-plane.ts";
+import { define } from "../../kit/kube/definitions.ts";
 
 const plane = await startControlPlane({ after });
 const { client } = plane;
 const releases = new Releases(plane);
+await define(client, new Set(["gateway.networking.k8s.io/ReferenceGrant"]));
 
 /** Whether an account may do something. */
 async function may(

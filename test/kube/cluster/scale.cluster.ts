@@ -290,11 +290,13 @@ test("another writer is corrected, and an autoscaler of the same object is said"
   assert.match(await shown.text(), /HorizontalPodAutoscaler rival also scales apps\/v1 Deployment/);
   await client.delete({ ...autoscaler, namespace, name: "rival" });
   await until("it is gone", async () => !(await warned(own, "other_autoscaler")), PATIENCE_MS);
-  const lines = own
-    .printed()
-    .split("\n")
-    .filter((line) => line.includes("rival"));
-  assert.equal(lines.length, 2, "one line when it begins and one when it ends");
+  const lines = () =>
+    own
+      .printed()
+      .split("\n")
+      .filter((line) => line.includes("rival"));
+  await until("a line when it begins and one when it ends", () => lines().length >= 2);
+  assert.equal(lines().length, 2);
 });
 
 test("while the API server is away, the state stays and is said to be old; then decisions are made up for", async (t) => {
