@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "#base/clock.ts";
 import type { Fault } from "#base/fault.ts";
 import type { Log, LogLine } from "#base/log.ts";
+import { counted } from "#base/text/listed.ts";
 import type { Rulebook } from "#flow/rulebook.ts";
 import type { LimiterNumbers, Rule } from "#flow/rules.ts";
 import { Slices } from "#host/life/slices.ts";
@@ -89,7 +90,10 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
     for (const [key, part] of notRun) add(partial, ruleKey(key), part);
     for (const { key, fault } of refusals) refuse(key, fault);
     applied(batch.revision, { refused, partial, added });
-    log.debug?.({ revision: batch.revision, rules: book.rules.size }, "the changes are in force");
+    log.debug?.(
+      { revision: batch.revision, rules: book.rules.size, refused: refused.size },
+      "the changes are in force",
+    );
     snapshot?.record(batch);
     ready();
   }
@@ -128,6 +132,8 @@ function ruleKey(key: string): string {
 }
 
 const NUMBERS = "/decisions/";
+/** Rules that one line of the log names. */
+const MAX_NAMED = 50;
 
 /** Whether the book has a rule for this key, or numbers for one in `/decisions/`. */
 function isInForce(book: Rulebook, key: string): boolean {
@@ -136,8 +142,8 @@ function isInForce(book: Rulebook, key: string): boolean {
 }
 
 /**
- * One line for each version of a policy whose rules arrive or go, and one for each component whose numbers change; those
- * that only count for longer are told at trace. `revision` is that of the write, by which it is found at the controller.
+ * One line for each version of a policy whose rules arrive or go, and one for each component whose numbers change. Numbers
+ * that are only extended are logged at trace. `revision` is that of the write, by which it is found at the controller.
  */
 function logChanges(
   debug: LogLine,
@@ -156,12 +162,14 @@ function logChanges(
     return [{ ...partOf(rule), revision: revisionOf(`/config/${key}`), how } as const];
   });
   const write = ({ policy, hash, revision }: (typeof changes)[number]) =>
-    JSON.stringify({ policy, hash, revision });
-  for (const [of, some] of Map.groupBy(changes, write)) {
+    `${policy} ${hash} ${revision}`;
+  for (const some of Map.groupBy(changes, write).values()) {
     const named = [...Map.groupBy(some, ({ how }) => how)].map(
-      ([how, each]) => [how, each.map(({ part }) => part)] as const,
+      ([how, each]) => [how, each.slice(0, MAX_NAMED).map(({ part }) => part)] as const,
     );
-    debug({ ...JSON.parse(of), ...Object.fromEntries(named) }, "rules arrived");
+    const [{ policy, hash, revision } = {}] = some;
+    const fields = { policy, hash, revision, ...Object.fromEntries(named) };
+    debug({ ...fields, rules: some.length }, "rules arrived");
   }
   for (const [key, after] of numbers) {
     const before = book.numbersOf(key);
@@ -170,8 +178,10 @@ function logChanges(
     const { policyName: policy, policyHash: hash, componentId: component_id, kind } = of;
     const fields = { policy, hash, component_id, kind, revision: revisionOf(NUMBERS + key) };
     const [then, now] = [figuresOf(before), figuresOf(after)];
-    if (isDeepStrictEqual(then, now)) trace?.({ ...fields, numbers: now }, "numbers renewed");
-    else debug({ ...fields, before: then, after: now }, "numbers arrived");
+    const shown = { before: then && counted(then), after: now && counted(now) };
+    if (isDeepStrictEqual(then, now))
+      trace?.({ ...fields, numbers: shown.after }, "numbers renewed");
+    else debug({ ...fields, ...shown }, "numbers arrived");
   }
 }
 

@@ -7,7 +7,7 @@ export type LogFields = Readonly<Record<string, unknown>>;
 export type LogLine = (fields: LogFields, message: string) => void;
 
 export interface Log {
-  /** One line for each message, tick or sample. Read anew for each line, like `debug`. */
+  /** One line for each message, tick or sample. Like `debug`, to be read from the log for each line, since the level may change. */
   readonly trace: LogLine | undefined;
   /**
    * One line for each event. Undefined while such lines are not written, so that `log.debug?.({ … }, "…")` then costs

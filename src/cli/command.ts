@@ -26,19 +26,20 @@ export function readArgs<const T extends ParseArgsOptionsConfig>(
   options: T,
   rest = false,
 ) {
+  const parsed = parsedArgs(args, options, rest);
+  refuseRepeated(parsed.tokens, options);
+  return parsed;
+}
+
+function parsedArgs<const T extends ParseArgsOptionsConfig>(
+  args: readonly string[],
+  options: T,
+  rest: boolean,
+) {
   try {
     const given = hyphenated(args);
-    const parsed = parseArgs({
-      args: given,
-      options,
-      allowPositionals: rest,
-      strict: true,
-      tokens: true,
-    });
-    refuseRepeated(parsed.tokens, options);
-    return parsed;
+    return parseArgs({ args: given, options, allowPositionals: rest, strict: true, tokens: true });
   } catch (thrown) {
-    if (thrown instanceof Fault) throw thrown;
     throw new Fault("INVALID_ARGUMENT", parseFailure(thrown, Object.keys(options)), {
       cause: thrown,
     });

@@ -367,8 +367,10 @@ function openOutbox({ store, clock, log, status }: ControllerOptions, metrics: C
     },
     committed: (recovered, ops, revision) => {
       if (ops.length > 0) {
-        const keys = () => ops.slice(0, LOGGED_KEYS).map(({ key }) => key);
-        log.debug?.({ revision, changes: ops.length, keys: keys() }, "wrote to the store");
+        log.debug?.(
+          { revision, changes: ops.length, keys: ops.slice(0, LOGGED_KEYS).map(({ key }) => key) },
+          "wrote to the store",
+        );
       }
       metrics.committed("success");
       if (recovered) log.info({}, "the store accepts configurations and decisions again");

@@ -388,7 +388,9 @@ export function readsFluxMeter(query: string, meter: string): boolean {
   });
 }
 
-const FLUX_METER_SERIES = ["sum", "count", "bucket"].map((end) => `flux_meter_${end}`);
+const FLUX_METER_SERIES: readonly string[] = ["sum", "count", "bucket"].map(
+  (end) => `flux_meter_${end}`,
+);
 
 function selectorsOf(query: string): readonly QuerySelector[] {
   try {

@@ -2,7 +2,7 @@
 // objects, and V8 collects old buffers only when they have grown by 64 MB, whose pages the system's allocator then keeps.
 // So what waits is copied into memory that is used again, and the buffer of the read is garbage at once.
 
-/** Bytes of a block: several times of what one read brings at most, so that little room is left at its end. */
+/** Size of a block. Several times the largest read (64 KiB), so that little is wasted at its end. */
 const BLOCK_SIZE = 256 * 1024;
 /** Bytes of all blocks. Beyond them, the buffers of reads wait themselves. */
 export const MAX_WAITING_MEMORY = 16 * 1024 * 1024;

@@ -177,12 +177,12 @@ test("rules and numbers that arrive are told at debug, with the revision of thei
   });
   const none = undefined;
   assert.deepEqual(told, [
-    ["debug", "rules arrived", "h1", 1, { added: [componentId] }],
-    ["debug", "rules arrived", "h2", 2, { changed: [componentId] }],
+    ["debug", "rules arrived", "h1", 1, { added: [componentId], rules: 1 }],
+    ["debug", "rules arrived", "h2", 2, { changed: [componentId], rules: 1 }],
     ["debug", "numbers arrived", "h2", 3, [none, 10, none]],
     ["trace", "numbers renewed", "h2", 4, [none, none, 10]],
     ["debug", "numbers arrived", "h2", 5, [10, 20, none]],
-    ["debug", "rules arrived", "h2", 6, { removed: [componentId] }],
+    ["debug", "rules arrived", "h2", 6, { removed: [componentId], rules: 1 }],
   ]);
 });
 

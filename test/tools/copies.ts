@@ -22,6 +22,7 @@ function composedEnvoy(): string {
 function libraryOf(chart: string): Record<string, () => string> {
   const library = `${SUBCHARTS}/sluice-library`;
   const files = globSync("{Chart.yaml,templates/*}", { cwd: library });
+  if (files.length < 2) throw new Error(`${library} has no templates`);
   const copyOf = (file: string) => `${SUBCHARTS}/${chart}/charts/sluice-library/${file}`;
   return Object.fromEntries(files.map((file) => [copyOf(file), sourceOf(`${library}/${file}`)]));
 }

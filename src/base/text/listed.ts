@@ -3,6 +3,14 @@
 /** Items that one line names. */
 export const MAX_LISTED = 5;
 
+/** The fields, with lists replaced by their lengths: what is in them may tell who callers are. */
+export function counted(fields: object): object {
+  const entries = Object.entries(fields);
+  return Object.fromEntries(
+    entries.map(([name, value]) => [name, Array.isArray(value) ? value.length : value]),
+  );
+}
+
 /** `a; b; c; d; e; and 35 more`. */
 export function listed<T>(
   all: readonly T[],

@@ -4,12 +4,12 @@ import { isIP } from "node:net";
 import { Fault } from "#base/fault.ts";
 import { splitHostPort } from "#base/net/host-port.ts";
 import { nearest } from "#base/text/spelling.ts";
-import { isReserved } from "#flow/label.ts";
 import { readTextFileOrPipe } from "#host/life/text-file.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import { checkHttpFromJson } from "#wire/check-json/request.ts";
 import type { UnknownMember } from "#wire/json/strict.ts";
 import { readInput, type Terminal } from "../command.ts";
+import { ATTRIBUTE } from "./words.ts";
 
 export const REQUEST_OPTIONS = {
   "control-point": { type: "string" },
@@ -93,7 +93,7 @@ export function requestOfFlags(values: RequestFlags): string {
     headers[name.toLowerCase()] = value;
   }
   const labels = (values.label ?? []).map((label) => named("--label", LABEL, label));
-  const reserved = labels.find(({ name }) => isReserved(name));
+  const reserved = labels.find(({ name }) => ATTRIBUTE.test(name));
   if (reserved !== undefined) {
     const wanted =
       "a name that baggage may set, which begins neither with http. nor with aperture.";

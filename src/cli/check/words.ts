@@ -168,11 +168,14 @@ function keyAndValue(label: string): readonly [string, string] {
   return at < 0 ? ["", label] : [label.slice(0, at + 1), label.slice(at + 1)];
 }
 
+/** Names of the labels that only attributes of the request set: baggage must not. */
+export const ATTRIBUTE = /^(?:http|aperture)\./;
+
 /** Labels that are not attributes of the request: those of classifiers, and of the request's baggage. */
 function addedLabels({ check_response: response }: Reply): readonly string[] {
   const values = response.telemetry_flow_labels;
   return response.flow_label_keys
-    .filter((name) => !/^(?:http|aperture)\./.test(name))
+    .filter((name) => !ATTRIBUTE.test(name))
     .map((name) => {
       const value = Object.hasOwn(values, name) ? values[name] : undefined;
       return value === undefined

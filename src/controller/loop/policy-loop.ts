@@ -4,7 +4,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
-import { listed, MAX_LISTED } from "#base/text/listed.ts";
+import { counted, listed, MAX_LISTED } from "#base/text/listed.ts";
 import { type Decisions, decisionId } from "#circuit/actuators.ts";
 import type { Circuit } from "#circuit/circuit.ts";
 import type { Alert, QueryAnswer, QueryRequest, Replicas } from "#circuit/component.ts";
@@ -88,8 +88,10 @@ export class PolicyLoop {
       ask: (request, identity) =>
         queries.ask(name, identity, request, (answer) => {
           const { componentId: component_id, query, at } = request;
-          const fields = { policy: name, component_id, query, at: new Date(at), answer };
-          context.log.trace?.(fields, "a query was answered");
+          context.log.trace?.(
+            { policy: name, component_id, query, at: new Date(at), answer },
+            "a query was answered",
+          );
           this.#answer(identity, answer);
         }),
       alert: (alert) => alerts.fire(alert, name, clock.wall()),
@@ -289,9 +291,9 @@ export class PolicyLoop {
       const then = figuresOf(before.get(decisionId(decision)));
       const now = figuresOf(decision);
       const fields = { ...tick, component_id, kind };
-      if (!isDeepStrictEqual(then, now))
-        log.debug?.({ ...fields, before: then, after: now }, "a decision changed");
-      else log.trace?.({ ...fields, numbers: now }, "a decision was renewed");
+      const shown = { before: then && counted(then), after: now && counted(now) };
+      if (!isDeepStrictEqual(then, now)) log.debug?.({ ...fields, ...shown }, "a decision changed");
+      else log.trace?.({ ...fields, numbers: shown.after }, "a decision was renewed");
     }
     log.trace?.(
       { ...tick, late_ms: Math.round(this.#tickLateMs), decisions: decisions.length },

@@ -1,5 +1,5 @@
 // Writes the statuses of policy resources when they are no longer right, and events about what changed. A status that cannot
-// be written is tried again later, and the others do not wait for it.
+// be written is tried again later, and the others do not wait for it, unless the API server is away.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault, isServerAway } from "#base/fault.ts";

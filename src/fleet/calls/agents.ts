@@ -61,9 +61,9 @@ export class Agents {
     const started = clock.now();
     const told = (result: LogFields) => {
       const { group, address } = member;
-      const fields = { group, address, way: this.reachedBy(member), request: request.name };
+      const ms = Math.round(clock.now() - started);
       log?.debug?.(
-        { ...fields, ms: Math.round(clock.now() - started), ...result },
+        { group, address, way: this.reachedBy(member), request: request.name, ms, ...result },
         "asked an agent",
       );
     };

@@ -25,7 +25,7 @@ export function flappingDeciders(
   { leaves, intervalMs }: CircuitPlan,
   measuresFlows: (query: string) => boolean,
 ): readonly string[] {
-  // After one tick a decision may have had its effect.
+  // A hold of one tick does not help: the measurement may already show the effect of the decision.
   const holds = (leaf: Leaf) =>
     leaf.kind === "decider" && Math.max(leaf.config.true_for, leaf.config.false_for) > intervalMs;
   const free = leaves.filter((leaf) => leaf.kind === "decider" && !holds(leaf));

@@ -80,7 +80,12 @@ export class Report {
   /** In order of position. When findings were dropped, a last one gives their number. */
   get findings(): readonly Finding[] {
     const wanted = "a document without faults";
-    return listed(this.#findings, this.#faults, (at, more) => finding(at, [], wanted, more));
+    // A selector that stands for several targets is judged once for each.
+    const unique = new Map(this.#findings.map((each) => [JSON.stringify(each), each]));
+    const repeated = this.#findings.length - unique.size;
+    return listed([...unique.values()], this.#faults - repeated, (at, more) =>
+      finding(at, [], wanted, more),
+    );
   }
 
   get warnings(): readonly Warning[] {

@@ -317,7 +317,6 @@ export class EtcdClient {
 
   #failed(server: Server, fault: Fault): void {
     this.#failures += 1;
-    this.#log.debug?.({}, fault.message);
     if (this.#servers[this.#at] === server) this.#at = (this.#at + 1) % this.#servers.length;
     if (this.#failures < this.#servers.length || this.#reachable === false) return;
     this.#reachable = false;

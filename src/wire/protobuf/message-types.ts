@@ -7,7 +7,7 @@ import type { MessagesByName } from "./gen/messages-by-name.ts";
 /** Full name of a message, such as `aperture.policy.sync.v1.RateLimiterWrapper`. */
 export type MessageName = keyof MessagesByName;
 
-// Looked up by name, since the compiler would work out a type with a parameter for all messages at every use.
+// Mapped types, because the compiler works out each entry once. It would work out a generic type again at each use.
 type DecodedByName = { readonly [Name in MessageName]: DecodedMessage<MessagesByName[Name]> };
 type EncodableByName = { readonly [Name in MessageName]: EncodableMessage<MessagesByName[Name]> };
 

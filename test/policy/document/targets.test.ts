@@ -94,12 +94,16 @@ test("findings and needs name a selector by its place in the text, though it sta
   const last = (selector: object, namespace?: string) =>
     compiled([ROUTE, GATEWAY], [{ service }, selector], undefined, namespace);
   const second = "spec.circuit.components[0].flow_control.rate_limiter.selectors[1]";
-  const pathOf = ([first = ""]: readonly string[]) => first.replace(/:.*/, "");
+  const pathOf = (findings: readonly string[]) => {
+    assert.equal(findings.length, 1, "each fault once");
+    return findings[0]?.replace(/:.*/, "");
+  };
   const faults = [
+    pathOf(last({ servic: "b" }).findings),
     pathOf(last({ control_point: "ingress", servic: "b" }).findings),
     pathOf(last({ control_point: "ingress", service: "b" }, "shop").findings),
   ];
-  assert.deepEqual(faults, [`${second}.servic`, `${second}.service`]);
+  assert.deepEqual(faults, [`${second}.servic`, `${second}.servic`, `${second}.service`]);
   const paths = last({ control_point: "ingress" }).controlPoints;
   assert.deepEqual(paths?.at(-1), `${second}.control_point`);
 });

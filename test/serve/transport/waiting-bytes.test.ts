@@ -143,4 +143,22 @@ for (const [name, open] of Object.entries(READERS)) {
     assert.ok(turns.memory.size > 0);
     socket.destroy();
   });
+
+  test(`a connection that ends while it waits gives its memory back: ${name}`, async () => {
+    const { turns, socket, request, handled } = await open();
+    turns.accepted();
+    await turn();
+    turns.accepted();
+    read(socket, request);
+    await turn();
+    turns.accepted();
+    socket.destroy();
+    while (!turns.idle) await turn();
+    assert.equal(handled(), 0);
+    // Memory that is still used would keep all of it.
+    const { memory } = turns;
+    const all = Array.from({ length: 100 }, () => memory.store(Buffer.alloc(READ)));
+    for (const waiting of all) waiting.release();
+    assert.equal(memory.size, KEPT_WAITING_MEMORY);
+  });
 }

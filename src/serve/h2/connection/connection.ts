@@ -85,7 +85,7 @@ export class Connection implements ReceiveContext {
   /** Created with the first reply that leaves something taken. */
   #unconfirmed: UnconfirmedReplies | undefined;
   #reserved = 0;
-  /** The peer was told to have no more calls open than it had when there was no memory for another one. */
+  /** The peer has been told a lower SETTINGS_MAX_CONCURRENT_STREAMS, because memory was short. */
   #throttled = false;
   #reading = false;
   #pingOutstanding = false;
@@ -274,9 +274,11 @@ export class Connection implements ReceiveContext {
   }
 
   hasRoomForCall(bytes: number): boolean {
-    if (this.#reserved + bytes <= MAX_BUFFERED_FOR_NEW_CALL) return true;
+    return this.#reserved + bytes <= MAX_BUFFERED_FOR_NEW_CALL;
+  }
+
+  limitCalls(): void {
     if (!this.#throttled) this.#throttle(true);
-    return false;
   }
 
   /** A peer that may open no more streams waits, or opens another connection. */

@@ -13,8 +13,10 @@ export interface ReceiveContext extends StreamContext {
   readonly sweep: number;
   /** The last stream id in our GOAWAY; the largest possible id before that. */
   readonly lastStreamId: number;
-  /** Whether one more call that counts as so many bytes may begin. If not, the peer learns how many calls it may have open. */
+  /** Whether one more call that counts as so many bytes may begin. */
   hasRoomForCall(bytes: number): boolean;
+  /** Tells the peer to have no more calls open than now, until there is room for more. */
+  limitCalls(): void;
   /** The peer acknowledged a PING with this payload. */
   pingAcknowledged(payload: number): void;
   /** The peer has reset a stream that was answered completely. */

@@ -240,6 +240,7 @@ export class FrameReceiver implements FrameSink {
     if (streams.full || !connection.hasRoomForCall(cost)) {
       // Before an honest peer has received our settings it may open more than they allow. It may call again.
       connection.fault(streams.full ? "too_many_streams" : "too_many_bytes");
+      if (!streams.full) connection.limitCalls();
       connection.frames.rstStream(id, ERROR_CODE.refusedStream);
       streams.recordClosed(id, !ends);
       connection.budget.controlFrame();

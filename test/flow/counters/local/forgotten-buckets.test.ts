@@ -55,7 +55,7 @@ describe("a table with fewer rows than keys", () => {
   });
   const forms = { continuous: fc.boolean(), delayed: fc.boolean() };
 
-  // One that fills in steps may get its next step sooner, and one less for it: what it admits is counted below.
+  // Buckets that fill in steps are tested below: one that was forgotten may take its next step earlier.
   it("admits no flow that a table with room for all keys would refuse after the same flows", () => {
     let refused = 0;
     let passed = 0;
