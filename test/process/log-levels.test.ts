@@ -121,7 +121,7 @@ test("at debug a change of a policy can be followed from the controller's file t
 
 test("at info nothing is added, and then the lines of the one component whose level changes", async (t) => {
   const { child, address, policies } = await standaloneProcess(t, {
-    policies: { "a.yaml": refusesAll("shop", "0.1s") },
+    policies: { "a.yaml": refusesAll("shop") },
   });
   const lines = () => linesOf(child.out() + child.err());
   const messages = lines().map(({ message }) => String(message).replace(/[0-9a-f]{32}|:\d+/g, "…"));
@@ -132,7 +132,7 @@ test("at info nothing is added, and then the lines of the one component whose le
     "listening on 127.0.0.1…",
   ]);
   assert.equal((await call(address, "PUT", `${LEVELS}/rules?level=debug`)).status, 200);
-  writeFileSync(join(policies, "a.yaml"), refusesAll("till", "0.1s"));
+  writeFileSync(join(policies, "a.yaml"), refusesAll("till"));
   child.kill("SIGHUP");
   const added = () => lines().filter(({ level }) => level === "debug" || level === "trace");
   await child.until("the change is in force", () =>
@@ -141,4 +141,20 @@ test("at info nothing is added, and then the lines of the one component whose le
   assert.deepEqual(new Set(added().map(({ component }) => component)), new Set(["rules"]));
   assert.equal((await call(address, "PUT", `${LEVELS}/policies?level=trace`)).status, 200);
   await child.until("ticks are told", () => added().some(({ message }) => message === "tick"));
+});
+
+test("the level of the etcd client is its own, whatever that of the process is", async (t) => {
+  const { endpoints } = await startEtcd(t);
+  const agent = startSluice(t, "agent", endpoints, [], {
+    ETCD_LOG_LEVEL: "debug",
+    // Reports of crashes have the last lines of the log, which they see first.
+    CRASHREPORT_DSN: "http://key@127.0.0.1:9/1",
+  });
+  await listening(agent);
+  await lineOf(agent, "called etcd", { level: "debug", component: "etcd" });
+  const others = linesOf(agent.printed()).filter(({ component }) => component !== "etcd");
+  assert.deepEqual(
+    others.filter(({ level }) => level === "debug"),
+    [],
+  );
 });
