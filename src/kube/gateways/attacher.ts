@@ -53,6 +53,8 @@ const UNDER_WAY = "the controller has not looked at it yet";
 interface Write {
   readonly text: string;
   readonly at: number;
+  /** The version that was known before it; undefined where there was none. */
+  readonly replaced: string | undefined;
   /** It undid what somebody else had done to the write before. */
   readonly corrects: boolean;
   /** The watch has brought it. */
@@ -242,7 +244,9 @@ export class Attacher {
     if (away !== undefined) return `the controller cannot follow ${plane.resource.plural}: ${away}`;
     const isRecent = last?.text === text && clock.now() - last.at < RETRY_MS;
     if (isRecent) this.#retry();
-    if (isRecent && !last.seen) return WRITTEN;
+    const version = before?.metadata.resourceVersion;
+    // Then the watch has brought nothing since.
+    if (isRecent && !last.seen && version === last.replaced) return WRITTEN;
     if (isRecent && last.corrects) {
       // If two controllers undid each other's changes at once, they would never stop.
       const why = `somebody else keeps changing the ${plane.kind} ${name}, which is written again within ${RETRY_MS / 1_000} s`;
@@ -256,7 +260,8 @@ export class Attacher {
         const why = "the API server stored something else, because of its version or a webhook";
         throw new Fault("FAILED_PRECONDITION", why);
       }
-      this.#writes.set(path, { text, at: clock.now(), corrects: isRecent, seen: false });
+      const at = clock.now();
+      this.#writes.set(path, { text, at, replaced: version, corrects: isRecent, seen: false });
       log.info({ namespace, name }, `wrote the ${plane.kind} of an attached policy`);
       // The watch brings it, with what the control plane says of it.
       return WRITTEN;
