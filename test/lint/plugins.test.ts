@@ -1,5 +1,5 @@
-// The lint rule against clocks, randomness and environment variables in pure rooms: it reports each way to reach
-// them, and nothing else.
+// Our own lint rules, against clocks, randomness and environment variables in pure rooms and against literals that are
+// spread: they report each form, and nothing else.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -33,16 +33,21 @@ const BANNED = [
   "queueMicrotask(() => {});",
   "export const x = queueMicrotask;",
 ];
+const SPREADS: readonly string[] = [
+  "export const x = { ...{ a: 1 } };",
+  "export const x = [...[1, 2]];",
+];
 const FINE = "export const x = (now: () => number, date: string) => Math.floor(now()) + date;";
 
-const root = await mkdtemp(join(tmpdir(), "clock-ban-"));
+const root = await mkdtemp(join(tmpdir(), "lint-plugins-"));
 after(() => rm(root, { recursive: true }));
 
 /** Lints other files with the repository's own configuration, and returns the paths that have errors. */
 async function lint(files: ReadonlyMap<string, string>): Promise<ReadonlySet<string>> {
   await mkdir(join(root, "test/lint"), { recursive: true });
   await cp("biome.json", join(root, "biome.json"));
-  await cp("test/lint/no-ambient-time.grit", join(root, "test/lint/no-ambient-time.grit"));
+  for (const file of ["no-ambient-time.grit", "no-spread-literal.grit"])
+    await cp(join("test/lint", file), join(root, "test/lint", file));
   await symlink(resolve("node_modules"), join(root, "node_modules"));
   for (const [path, text] of files) {
     await mkdir(dirname(join(root, path)), { recursive: true });
@@ -68,14 +73,17 @@ interface Report {
   }[];
 }
 
-test("pure rooms cannot reach clocks, randomness or environment variables by any name", async () => {
+test("pure rooms cannot reach clocks, randomness or environment variables by any name, and no room spreads literals", async () => {
   const snippets = BANNED.map((text, at) => [`src/flow/bad-${at}.ts`, text] as const);
   const rooms = ["base", "policy"].map((room) => [`src/${room}/bad.ts`, BANNED[0] ?? ""] as const);
+  const spreads = SPREADS.map((text, at) => [`src/host/spread-${at}.ts`, text] as const);
   const fine = [
     ["src/flow/fine.ts", FINE],
     ["src/host/life/clock.ts", BANNED[0] ?? ""],
+    ["src/host/fine.ts", "export const x = (a: object, b: number[]) => [{ ...a }, ...b];"],
   ] as const;
-  const hit = await lint(new Map([...snippets, ...rooms, ...fine]));
-  for (const [path, text] of [...snippets, ...rooms]) assert.ok(hit.has(path), `${path}: ${text}`);
+  const hit = await lint(new Map([...snippets, ...rooms, ...spreads, ...fine]));
+  for (const [path, text] of [...snippets, ...rooms, ...spreads])
+    assert.ok(hit.has(path), `${path}: ${text}`);
   for (const [path, text] of fine) assert.ok(!hit.has(path), `${path}: ${text}`);
 });
