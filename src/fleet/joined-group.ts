@@ -129,11 +129,7 @@ export class JoinedGroup implements OwnGroup {
   #answerTwin(): void {
     const { self, list } = this;
     if (self === undefined || this.#left) return;
-    for (const { id, address } of list) {
-      if (id !== self.id) continue;
-      if (address === self.address) this.#wasListed = true;
-      else this.#keys.delete(peerKey(self.group, address));
-    }
+    this.#wasListed ||= list.some(({ id, address }) => id === self.id && address === self.address);
     const twin = list.find(({ address, id }) => address === self.address && id !== self.id);
     if (twin === undefined) return;
     if (this.#wasListed) {
