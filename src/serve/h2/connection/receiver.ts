@@ -237,7 +237,9 @@ export class FrameReceiver implements FrameSink {
     const { streams } = connection;
     this.#reserveNewest();
     const cost = BUFFERED_PER_CALL + head.size * BUFFERED_PER_FIELD_BYTE;
-    if (streams.full || !connection.hasRoomForCall(cost)) {
+    // A header section that is too large is answered at once, and nothing of it is kept.
+    const hasRoom = head.flaw === "too_large" || connection.hasRoomForCall(cost);
+    if (streams.full || !hasRoom) {
       // Before an honest peer has received our settings it may open more than they allow. It may call again.
       connection.fault(streams.full ? "too_many_streams" : "too_many_bytes");
       if (!streams.full) connection.limitCalls();
