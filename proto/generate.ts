@@ -139,12 +139,13 @@ function members(type: protobuf.Type): object {
   };
 }
 
-/** Removes comments from files generated from other projects' protos. */
+/** Removes comments for a linter that is not used here, and those of other projects' protos. */
 function dropForeignComments(out: string): void {
   for (const file of globSync("**/*.ts", { cwd: out })) {
-    if (/^(aperture|sluice)\//.test(file)) continue;
     const path = join(out, file);
-    writeFileSync(path, readFileSync(path, "utf8").replaceAll(/^[ \t]*\/\*\*[\s\S]*?\*\/\n/gm, ""));
+    const text = readFileSync(path, "utf8").replace("/* eslint-disable */\n", "");
+    const isOurs = /^(aperture|sluice)\//.test(file);
+    writeFileSync(path, isOurs ? text : text.replaceAll(/^[ \t]*\/\*\*[\s\S]*?\*\/\n/gm, ""));
   }
 }
 

@@ -31,7 +31,7 @@ export class JoinedGroup implements OwnGroup {
   #address: string | undefined;
   /** Whether the list had a record at the address of this agent when it changed last. */
   #isListed = false;
-  /** Whether the list has had the record of this agent at its address. */
+  /** The list has had the record of this agent at its address. */
   #wasListed = false;
   /** Ids of other agents whose record was there while that of this one was not. */
   readonly #twins = new Set<string>();

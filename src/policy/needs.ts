@@ -376,7 +376,7 @@ function selected(query: string): {
   return { metrics: [...metrics], fluxMeters: [...fluxMeters] };
 }
 
-/** Whether a query may select series of this flux meter. */
+/** True if a query may select series of this flux meter. */
 export function readsFluxMeter(query: string, meter: string): boolean {
   return selectorsOf(query).some(({ name, matchers }) => {
     const fits = (label: string, value: string) =>

@@ -54,7 +54,7 @@ export class WaitingMemory {
   readonly #free: Block[] = [];
   #filling: Block | undefined;
   #blocks = 0;
-  /** How much waits, in calls of `store`. */
+  /** Number of stored pieces that are not released yet. */
   #users = 0;
 
   /** Bytes that it has allocated. */

@@ -24,7 +24,7 @@ interface KeptSourceOptions {
   readonly active: () => ActivePolicies;
   /** Whether the store has a document of the API for a policy, with or without faults. */
   readonly hasDocument: (name: string) => boolean;
-  /** Whether the resources of the policy's namespace cannot be read now. Such a policy stays in force, whatever the guard is. */
+  /** True while the resources of the policy's namespace cannot be read. Such a policy stays in force, whatever the guard is. */
   readonly isUnread: (name: string) => boolean;
   /** Returns one set for each text. */
   readonly compile: (texts: readonly PolicyText[]) => Promise<readonly PolicySet[]>;
@@ -154,7 +154,7 @@ export class KeptSource implements PolicySource, MetricSource {
     to.number("sluice_policies", ["kept"], this.#kept.size);
   }
 
-  /** Whether it is known by now if the policy still has a resource. */
+  /** True once it is known if the policy still has a resource. */
   #isFound(name: string): boolean {
     return this.#unread.has(name) && !this.#options.isUnread(name);
   }

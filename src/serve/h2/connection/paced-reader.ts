@@ -24,9 +24,9 @@ export class PacedReader implements Waiting {
   readonly #connection: Connection;
   readonly #turns: Turns;
   readonly #spend: (frames: number) => boolean;
-  /** What was read and is not handled yet. While there is some, the connection waits in line. */
+  /** Reads that are not handled yet. While there are some, the connection waits in line. */
   #held: Held[] = [];
-  /** Bytes of the first of it that were handled. */
+  /** Bytes of the first read that were handled. */
   #at = 0;
   #bytes = 0;
   /** The peer has closed its half behind what is held. */

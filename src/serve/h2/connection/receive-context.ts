@@ -13,7 +13,7 @@ export interface ReceiveContext extends StreamContext {
   readonly sweep: number;
   /** The last stream id in our GOAWAY; the largest possible id before that. */
   readonly lastStreamId: number;
-  /** Whether one more call that counts as so many bytes may begin. */
+  /** True if one more call that counts as so many bytes may begin. */
   hasRoomForCall(bytes: number): boolean;
   /** Tells the peer to have no more calls open than now, until there is room for more. */
   limitCalls(): void;

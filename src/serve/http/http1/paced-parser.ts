@@ -99,7 +99,7 @@ export class PacedParser implements Waiting {
     this.#turns.wait(this);
   }
 
-  /** What is held, which no longer is. */
+  /** Takes and returns the bytes that are held. */
   #take(): Buffer | undefined {
     const held = this.#held ?? this.#waiting?.copy();
     this.#waiting?.release();
