@@ -103,7 +103,7 @@ function routesPage(): string {
     health,
     clock,
     id: "",
-    logLevels: new LogLevels("info"),
+    logLevels: new LogLevels("info", () => undefined),
   });
   const peers = { self: undefined, list: [] };
   const noPoints = () => [];

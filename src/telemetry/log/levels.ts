@@ -37,9 +37,12 @@ export class LogLevels {
     { readonly logger: Levelled; readonly configured: string; changed: string | undefined }
   >();
 
-  /** `configured` is a level in the library's words. */
-  constructor(configured: string) {
+  readonly #changed: (component: string, level: string) => void;
+
+  /** `configured` is a level in the library's words. `changed` hears of each change, with "configured" for going back. */
+  constructor(configured: string, changed: (component: string, level: string) => void) {
     this.#configured = configured;
+    this.#changed = changed;
   }
 
   /** Sets the level of a component's logger from now on. */
@@ -79,6 +82,7 @@ export class LogLevels {
       for (const each of this.#components.values()) each.changed = undefined;
     }
     this.#apply();
+    this.#changed(component ?? "all", to ?? "configured");
   }
 
   #of(component: string) {

@@ -73,7 +73,11 @@ export function openLog(settings: LogSettings, place: LogPlace): ProcessLog {
     },
     { write: (line) => (closed === undefined ? outlet.write(line) : undefined) },
   );
-  const levels = new LogLevels(level);
+  // Written at every level, so that nobody silences the log unseen.
+  const always = logger.child({}, { level: "trace" });
+  const levels = new LogLevels(level, (of, to) =>
+    always.warn({ of, to }, "the level of the log was changed"),
+  );
   levels.add(NO_COMPONENT, logger);
   const components = new Map<string, Log>();
   const child: Log["child"] = (component, own) => {

@@ -160,6 +160,20 @@ test("the level of one component, or of all, changes until it is set back", () =
   assert.equal(levels.current["b"], "trace");
   levels.change(undefined, undefined);
   assert.deepEqual([levels.current, told()], [{ ...start, later: "info" }, ""]);
+  for (const [of, to] of [
+    [undefined, "fatal"],
+    ["a", undefined],
+  ] as const)
+    levels.change(of, to);
+  const changes = where.stderr.lines.map((line) => JSON.parse(line));
+  assert.deepEqual(
+    changes.map(({ level, message, of, to }) => [level, message, of, to]),
+    [
+      ["warn", "the level of the log was changed", "all", "fatal"],
+      ["warn", "the level of the log was changed", "a", "configured"],
+    ],
+    "changes are told at every level",
+  );
 });
 
 test("a level or a component that does not exist is refused, and so is any where the log is disabled", () => {
