@@ -1,4 +1,4 @@
-// Generates src/wire/protobuf/gen from the protos: TypeScript descriptors (buf with protoc-gen-es), and JSON bundles
+// Generates proto/gen from the protos: TypeScript descriptors (buf with protoc-gen-es), and JSON bundles
 // that protobufjs reads. Protos of Envoy and Google come from installed packages, so no network is needed.
 // `--check` changes nothing: it generates into a temporary folder and compares the result byte for byte.
 
@@ -21,7 +21,7 @@ import protobuf, { type ReflectionObject } from "protobufjs";
 const { Enum, MapField, Namespace, Root, Type } = protobuf;
 
 const ROOT = resolve(import.meta.dirname, "..");
-const GENERATED = "src/wire/protobuf/gen";
+const GENERATED = "proto/gen";
 const DEPS = "node_modules/@grpc/grpc-js-xds/deps";
 const ENVOY = `${DEPS}/envoy-api/envoy/service/auth/v3/external_auth.proto`;
 const ACCESS_LOG = `${DEPS}/envoy-api/envoy/service/accesslog/v3/als.proto`;

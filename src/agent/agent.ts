@@ -10,6 +10,7 @@ import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { AgentConfig } from "#config/tree.ts";
+import type { ProcessPart, SluiceProcess } from "#daemon/process.ts";
 import { AppliedPolicies } from "#fleet/applied.ts";
 import type { EngineName } from "#fleet/group-engines.ts";
 import type { SlotRef } from "#flow/flow.ts";
@@ -17,7 +18,6 @@ import { createFlowController, type FlowController } from "#flow/flow-controller
 import { inventoryOf } from "#flow/inventory.ts";
 import { NO_OBSERVER, observerOf } from "#flow/observer.ts";
 import { Rulebook } from "#flow/rulebook.ts";
-import type { ProcessPart, SluiceProcess } from "#process/process.ts";
 import { AccessLogStreams } from "#telemetry/flows/access-log-streams.ts";
 import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";

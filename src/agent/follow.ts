@@ -9,7 +9,7 @@ import type { Log, LogLine } from "#base/log.ts";
 import { counted } from "#base/text/listed.ts";
 import type { Rulebook } from "#flow/rulebook.ts";
 import type { LimiterNumbers, Rule } from "#flow/rules.ts";
-import { Slices } from "#host/life/slices.ts";
+import { Slices } from "#runtime/life/slices.ts";
 import type { Batch, Store } from "#store/store.ts";
 import { agentPrefixes, type RuleChanges, readBatch } from "#sync/follow/batch.ts";
 import { keepRules } from "#sync/follow/rule-keeper.ts";

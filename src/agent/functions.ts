@@ -6,11 +6,11 @@ import { agentFunctions } from "#api/fleet/agent-functions.ts";
 import { Fault } from "#base/fault.ts";
 import { grpcServer } from "#client/grpc-server.ts";
 import type { AgentConfig } from "#config/tree.ts";
+import type { ProcessPart, SluiceProcess } from "#daemon/process.ts";
 import { Answers } from "#fleet/calls/answers.ts";
 import { FunctionRunner, OUTCOMES } from "#fleet/calls/functions.ts";
 import { Outbound } from "#fleet/calls/outbound.ts";
 import type { JoinedGroup } from "#fleet/joined-group.ts";
-import type { ProcessPart, SluiceProcess } from "#process/process.ts";
 import type { SeenControlPoint } from "#telemetry/flows/flow-metrics.ts";
 
 type Config = Pick<AgentConfig, "agent_info" | "agent_functions" | "client">;

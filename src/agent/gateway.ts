@@ -4,7 +4,7 @@ import type { OperationContext } from "#api/context.ts";
 import { unreadHandlers } from "#api/endpoints.ts";
 import type { Route } from "#base/handler.ts";
 import type { AgentConfig } from "#config/tree.ts";
-import type { SluiceProcess } from "#process/process.ts";
+import type { SluiceProcess } from "#daemon/process.ts";
 
 /** The forwarding routes; undefined where `server.grpc_gateway.grpc_server_address` is empty. */
 export async function forwardingRoutes(

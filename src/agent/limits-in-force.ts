@@ -4,9 +4,9 @@
 
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
+import type { SluiceProcess } from "#daemon/process.ts";
 import type { Component } from "#flow/flow.ts";
 import type { AdaptiveGauges, LoadGauges } from "#flow/observer.ts";
-import type { SluiceProcess } from "#process/process.ts";
 
 /** Time between two looks, ms. Controllers decide every ten seconds. */
 const LOOK_MS = 10_000;

@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 import { uuid } from "#base/chance.ts";
 import { HttpClient } from "#client/http.ts";
 import type { AgentConfig } from "#config/tree.ts";
-import type { SluiceProcess } from "#process/process.ts";
+import type { SluiceProcess } from "#daemon/process.ts";
 import { RESULTS, RemoteWrite } from "#prometheus/remote-write.ts";
 
 /** Metrics for each method of gRPC, of which a server with many agents gets very many series. */

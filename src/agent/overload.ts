@@ -1,8 +1,8 @@
 // The guard against overload of an agent, as its operators see it: the status, the log and the metrics.
 
+import type { SluiceProcess } from "#daemon/process.ts";
 import { OverloadGuard, type OverloadLimits } from "#flow/overload/guard.ts";
-import { idleTime } from "#host/life/clock.ts";
-import type { SluiceProcess } from "#process/process.ts";
+import { idleTime } from "#runtime/life/clock.ts";
 
 /** Least time between two episodes that the log reports, ms. */
 const REPORT_EVERY_MS = 10_000;

@@ -4,8 +4,8 @@ import { hostname } from "node:os";
 import { joinHostPort, splitHostPort } from "#base/net/host-port.ts";
 import { listed } from "#base/text/listed.ts";
 import type { AgentConfig } from "#config/tree.ts";
+import type { ProcessPart, SluiceProcess } from "#daemon/process.ts";
 import { JoinedGroup } from "#fleet/joined-group.ts";
-import type { ProcessPart, SluiceProcess } from "#process/process.ts";
 
 /** Returns the group, and what to do when the main port is open. */
 export function joinGroup(

@@ -1,8 +1,8 @@
 // An agent as a process of its own: it shares a store with a controller in another process.
 
 import type { Loaded } from "#config/load.ts";
-import { openPorts, type Ports } from "#process/ports.ts";
-import { type ProcessOptions, startProcess } from "#process/process.ts";
+import { openPorts, type Ports } from "#daemon/ports.ts";
+import { type ProcessOptions, startProcess } from "#daemon/process.ts";
 import { startAgent } from "./agent.ts";
 
 interface AgentProcessOptions extends Omit<ProcessOptions, "configs"> {

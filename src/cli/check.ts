@@ -4,7 +4,7 @@
 import { Fault } from "#base/fault.ts";
 import { urlOfServer } from "#base/net/host-port.ts";
 import { loadConfig } from "#config/load.ts";
-import { EXIT } from "#host/life/run.ts";
+import { EXIT } from "#runtime/life/run.ts";
 import { ask, type Place } from "./check/ask.ts";
 import { REQUEST_OPTIONS, requestFrom, requestOfFlags } from "./check/request.ts";
 import { replyText } from "./check/words.ts";

@@ -4,7 +4,7 @@
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
 import { Fault } from "#base/fault.ts";
 import { nearest } from "#base/text/spelling.ts";
-import { textOf } from "#host/life/text-file.ts";
+import { textOf } from "#runtime/life/text-file.ts";
 
 export interface Terminal {
   out(text: string): void;

@@ -2,7 +2,7 @@
 // from the table of subcommands, so it cannot differ from what `--help` lists.
 
 import { Fault } from "#base/fault.ts";
-import { EXIT } from "#host/life/run.ts";
+import { EXIT } from "#runtime/life/run.ts";
 import { type Command, readArgs } from "./command.ts";
 
 /** The part of the table of subcommands that scripts are made of. */

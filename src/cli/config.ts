@@ -3,7 +3,7 @@
 import { loadConfig } from "#config/load.ts";
 import { printJson, printYaml } from "#config/print.ts";
 import type { ProcessName } from "#config/tree.ts";
-import { EXIT } from "#host/life/run.ts";
+import { EXIT } from "#runtime/life/run.ts";
 import { type Command, readArgs } from "./command.ts";
 
 export function configCommand(process: ProcessName): Command {

@@ -3,7 +3,7 @@
 import { Fault } from "#base/fault.ts";
 import { printable } from "#base/text/printable.ts";
 import { nearest } from "#base/text/spelling.ts";
-import { EXIT, exitCode } from "#host/life/run.ts";
+import { EXIT, exitCode } from "#runtime/life/run.ts";
 import type { Command, Terminal } from "./command.ts";
 
 interface Row {

@@ -1,7 +1,7 @@
 // `sluice version`: the versions of Sluice and Node.
 
-import { EXIT } from "#host/life/run.ts";
-import { version } from "#host/status/info.ts";
+import { EXIT } from "#runtime/life/run.ts";
+import { version } from "#runtime/status/info.ts";
 import { type Command, readArgs } from "./command.ts";
 
 export const versionCommand: Command = async (args, terminal) => {

@@ -6,7 +6,7 @@ import { createSecureContext, type SecureContext } from "node:tls";
 import type { Clock } from "#base/clock.ts";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import { WatchedFiles } from "#host/life/watched-files.ts";
+import { WatchedFiles } from "#runtime/life/watched-files.ts";
 
 /** Paths of PEM files; empty where there is none. */
 export interface TlsPaths {

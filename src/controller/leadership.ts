@@ -7,7 +7,7 @@ import { type Chance, uuid } from "#base/chance.ts";
 import { type Code, Fault } from "#base/fault.ts";
 import { reachableAddress, splitHostPort } from "#base/net/host-port.ts";
 import type { Stop } from "#base/scope.ts";
-import type { SluiceProcess } from "#process/process.ts";
+import type { SluiceProcess } from "#daemon/process.ts";
 import type { Leadership, Store } from "#store/store.ts";
 import { CONTROLLER_ELECTION } from "#sync/keys.ts";
 import { candidateText, type Named, Survey } from "./leadership/survey.ts";

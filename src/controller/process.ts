@@ -8,13 +8,13 @@ import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/pol
 import type { Stop } from "#base/scope.ts";
 import type { Loaded } from "#config/load.ts";
 import type { ControllerConfig } from "#config/tree.ts";
-import { openPorts, type Ports } from "#process/ports.ts";
+import { openPorts, type Ports } from "#daemon/ports.ts";
 import {
   type ProcessOptions,
   type ProcessPart,
   type SluiceProcess,
   startProcess,
-} from "#process/process.ts";
+} from "#daemon/process.ts";
 import { PolicyMetrics } from "#telemetry/metrics/policies.ts";
 import { type Fleet, knowAgents } from "./agents/fleet.ts";
 import { fleetOperations } from "./agents/operations.ts";

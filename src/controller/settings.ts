@@ -1,9 +1,9 @@
 // The part of the configuration that the controller reads, under the documented names.
 
 import type { HttpClientSettings, ProxySettings } from "#client/http-settings.ts";
-import type { JobGroupSettings, JobSettings } from "#host/life/jobs.ts";
 import type { PrometheusSettings } from "#prometheus/client.ts";
 import type { QueryRunnerSettings } from "#prometheus/query-runner.ts";
+import type { JobGroupSettings, JobSettings } from "#runtime/life/jobs.ts";
 import type { AlertmanagerSettings } from "#telemetry/alerts/alertmanager.ts";
 import type { AlertBatchSettings } from "#telemetry/alerts/alerts.ts";
 import type { CheckpointSettings } from "./checkpoint/checkpoint-keeper.ts";

@@ -1,7 +1,7 @@
 // Injects into manifests as an injector with this configuration would do it in a cluster of today.
 
-import { version } from "#host/status/info.ts";
 import { type DryRun, dryRun } from "#kube/injection/dry-run.ts";
+import { version } from "#runtime/status/info.ts";
 import { loadInjector } from "./config.ts";
 
 type Sources = Parameters<typeof loadInjector>[0];

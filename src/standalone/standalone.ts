@@ -5,8 +5,8 @@ import { type Agent, startAgent } from "#agent/agent.ts";
 import { ConfigFault } from "#config/fault.ts";
 import { type ConfigSources, type Loaded, loadConfig } from "#config/load.ts";
 import { startControllerPart } from "#controller/process.ts";
-import { openPorts, type Ports } from "#process/ports.ts";
-import { type ProcessOptions, startProcess } from "#process/process.ts";
+import { openPorts, type Ports } from "#daemon/ports.ts";
+import { type ProcessOptions, startProcess } from "#daemon/process.ts";
 import { memoryStore } from "#store/memory.ts";
 
 export interface StandaloneConfig {

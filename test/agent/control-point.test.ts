@@ -6,7 +6,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
   CheckRequestSchema,
   CheckResponseSchema,
-} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { embedded } from "../kit/api/agent.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { call } from "../kit/sluice/check.ts";

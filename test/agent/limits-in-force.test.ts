@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LimitsInForce } from "#agent/limits-in-force.ts";
 import type { AdaptiveSummary } from "#flow/counters/adaptive-limits.ts";
-import { StatusNode } from "#host/status/status.ts";
+import { StatusNode } from "#runtime/status/status.ts";
 import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { load, loadRule, passed, SchedulerBench, VirtualClock } from "../flow/schedule/kit.ts";
 import { memoryLog } from "../kit/sluice/log.ts";

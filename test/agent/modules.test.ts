@@ -90,7 +90,7 @@ const SCRIPT = `
   const { loadConfig } = await import("#config/load.ts");
   const { memoryStore } = await import("#store/memory.ts");
   const { Scope } = await import("#base/scope.ts");
-  const { realClock, realChance } = await import("#host/life/clock.ts");
+  const { realClock, realChance } = await import("#runtime/life/clock.ts");
   const env = {
     SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
     SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",

@@ -13,7 +13,7 @@ import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
 import type { Flow } from "#flow/flow.ts";
 import { LabelSlots } from "#flow/label.ts";
-import { CheckRequestSchema } from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { CheckRequestSchema } from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { jsonToBinary } from "#wire/protobuf/protojson.ts";
 import { agentOf, callOf, endpointsOf, handlerOf } from "../kit/api/agent.ts";
 

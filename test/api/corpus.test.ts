@@ -17,15 +17,15 @@ import {
   CheckResponseSchema,
   FlowEndRequestSchema,
   FlowEndResponseSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import {
   CheckHTTPRequestSchema,
   CheckHTTPResponseSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+} from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
 import {
   CheckRequestSchema as AuthRequestSchema,
   CheckResponseSchema as AuthResponseSchema,
-} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { agentOf, endpointsOf, forwardedRoutes } from "../kit/api/agent.ts";
 import {
   type Ask,

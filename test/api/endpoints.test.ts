@@ -9,7 +9,7 @@ import { type Flow, Pending, RejectReason, type Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
 import { EMPTY_SCHEMA, Labels } from "#flow/label.ts";
 import type { LabelRule, Rule } from "#flow/rules.ts";
-import type { CheckResponse } from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import type { CheckResponse } from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import { agentOf, callOf, common, embedded, endpointsOf } from "../kit/api/agent.ts";
 import { CP, claims, ENDPOINTS, oneSlot, perUser, slots, threeEach } from "../kit/api/corpus.ts";
 import { componentOf, decisionOf, recordingObserver } from "../kit/sluice/flow.ts";

@@ -13,7 +13,7 @@ import type { FlowController } from "#flow/flow-controller.ts";
 import {
   CheckRequestSchema,
   CheckResponseSchema,
-} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { agentOf, callOf, embedded } from "../kit/api/agent.ts";
 import { CP, perUser, threeEach } from "../kit/api/corpus.ts";
 

@@ -27,11 +27,9 @@ const MAX_MS = { part: 100, whole: 1_000 };
 const WORST = 3;
 const TRIES = 3;
 
-const own = new Messages(new URL("../../src/wire/protobuf/gen/aperture.json", import.meta.url));
-const proxy = new Messages(new URL("../../src/wire/protobuf/gen/ext-authz.json", import.meta.url));
-const accessLog = new Messages(
-  new URL("../../src/wire/protobuf/gen/access-log.json", import.meta.url),
-);
+const own = new Messages(new URL("../../proto/gen/aperture.json", import.meta.url));
+const proxy = new Messages(new URL("../../proto/gen/ext-authz.json", import.meta.url));
+const accessLog = new Messages(new URL("../../proto/gen/access-log.json", import.meta.url));
 
 const { services, routes } = endpointsOf(agentOf([[perUser, threeEach]]).flowController);
 const call = callOf(CP);

@@ -7,7 +7,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
   CheckRequestSchema,
   CheckResponseSchema,
-} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { http1 } from "../kit/clients/http.ts";
 import { AT } from "../kit/servers/bootstrap.ts";

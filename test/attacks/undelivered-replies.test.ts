@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { describe, type TestContext, test } from "node:test";
 import type { Clock } from "#base/clock.ts";
-import { realClock } from "#host/life/clock.ts";
+import { realClock } from "#runtime/life/clock.ts";
 import { slotsHeld, slotsPolicy } from "../kit/attack/slots.ts";
 import {
   data,

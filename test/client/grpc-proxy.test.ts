@@ -6,7 +6,7 @@ import { GrpcClient } from "#client/grpc.ts";
 import { grpcProxy } from "#client/grpc-proxy.ts";
 import type { ProxySettings } from "#client/http-settings.ts";
 import { TlsFiles } from "#client/tls-files.ts";
-import { realChance, realClock } from "#host/life/clock.ts";
+import { realChance, realClock } from "#runtime/life/clock.ts";
 import { sharedStore } from "../../src/cli/processes/shared-store.ts";
 import { startEtcd } from "../kit/etcd/cluster.ts";
 import { folderOf } from "../kit/folder.ts";

@@ -6,7 +6,7 @@ import { Fault } from "#base/fault.ts";
 import type { GrpcService } from "#base/handler.ts";
 import { GrpcClient } from "#client/grpc.ts";
 import { grpcServer } from "#client/grpc-server.ts";
-import { realClock } from "#host/life/clock.ts";
+import { realClock } from "#runtime/life/clock.ts";
 import { processOn } from "../kit/process.ts";
 import { authority, temporaryFolder } from "../kit/servers/tls.ts";
 import { configOf } from "../kit/sluice/config.ts";

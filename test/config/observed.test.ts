@@ -1,6 +1,6 @@
 // For every key of all trees, the test that observes its effect; or the key is among those without effect. Many of these
 // tests hand settings to a part. That a whole process hands the part its own keys and no others is tested in
-// test/process/settings-in-effect.test.ts; for the keys that it lists as read by no part, the test named here must start a
+// test/daemon/settings-in-effect.test.ts; for the keys that it lists as read by no part, the test named here must start a
 // whole process.
 
 import assert from "node:assert/strict";

@@ -7,7 +7,7 @@ import type { TestContext } from "node:test";
 import { seededChance } from "#base/chance.ts";
 import { type Code, Fault } from "#base/fault.ts";
 import { type Controller, startController } from "#controller/controller.ts";
-import { StatusNode } from "#host/status/status.ts";
+import { StatusNode } from "#runtime/status/status.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Op, Store } from "#store/store.ts";
 import { COMPLETE } from "#sync/keys.ts";

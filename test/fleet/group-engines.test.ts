@@ -8,7 +8,7 @@ import { COUNTER_SERVICES, watchEngines } from "#fleet/group-engines.ts";
 import { JoinedGroup } from "#fleet/joined-group.ts";
 import type { OwnGroup } from "#fleet/members.ts";
 import { openSharedCounters } from "#fleet/shared-counters.ts";
-import { realClock } from "#host/life/clock.ts";
+import { realClock } from "#runtime/life/clock.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Store } from "#store/store.ts";
 import { memoryLog } from "../kit/sluice/log.ts";

@@ -6,7 +6,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import { JoinedGroup, type JoinOptions } from "#fleet/joined-group.ts";
 import { FollowedMembers, type Members, readMember, writeMember } from "#fleet/members.ts";
-import { realClock } from "#host/life/clock.ts";
+import { realClock } from "#runtime/life/clock.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Store } from "#store/store.ts";
 import { fakeClock } from "../kit/clock.ts";

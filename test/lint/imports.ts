@@ -11,6 +11,7 @@ export function importsOf(text: string): readonly string[] {
 
 /** Path in the repository of an import of the tree's own; undefined for a package. */
 export function fileOf(importer: string, target: string): string | undefined {
+  if (target.startsWith("#gen/")) return join("proto", target.slice(1));
   if (target.startsWith("#")) return join("src", target.slice(1));
   return target.startsWith(".") ? join(dirname(importer), target) : undefined;
 }

@@ -76,11 +76,11 @@ interface Report {
 test("pure rooms cannot reach clocks, randomness or environment variables by any name, and no room spreads literals", async () => {
   const snippets = BANNED.map((text, at) => [`src/flow/bad-${at}.ts`, text] as const);
   const rooms = ["base", "policy"].map((room) => [`src/${room}/bad.ts`, BANNED[0] ?? ""] as const);
-  const spreads = SPREADS.map((text, at) => [`src/host/spread-${at}.ts`, text] as const);
+  const spreads = SPREADS.map((text, at) => [`src/runtime/spread-${at}.ts`, text] as const);
   const fine = [
     ["src/flow/fine.ts", FINE],
-    ["src/host/life/clock.ts", BANNED[0] ?? ""],
-    ["src/host/fine.ts", "export const x = (a: object, b: number[]) => [{ ...a }, ...b];"],
+    ["src/runtime/life/clock.ts", BANNED[0] ?? ""],
+    ["src/runtime/fine.ts", "export const x = (a: object, b: number[]) => [{ ...a }, ...b];"],
   ] as const;
   const hit = await lint(new Map([...snippets, ...rooms, ...spreads, ...fine]));
   for (const [path, text] of [...snippets, ...rooms, ...spreads])

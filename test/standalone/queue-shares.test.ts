@@ -7,7 +7,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
   CheckRequestSchema,
   CheckResponseSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { counted } from "../kit/sluice/scrape.ts";
 import { standalone } from "../kit/sluice/standalone.ts";

@@ -7,15 +7,15 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { readLoggedDecision } from "#wire/check/logged-decision.ts";
 import {
   CheckRequestSchema as FlowCheckRequestSchema,
   CheckResponseSchema as FlowCheckResponseSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import {
   CheckRequestSchema,
   CheckResponseSchema,
-} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { readLoggedDecision } from "#wire/check/logged-decision.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { begin, endFlow, type HeldSlot } from "../kit/sluice/check.ts";
 import { counted } from "../kit/sluice/scrape.ts";

@@ -7,7 +7,7 @@ import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import {
   ServerReflectionRequestSchema,
   ServerReflectionResponseSchema,
-} from "#wire/protobuf/gen/grpc/reflection/v1/reflection_pb.ts";
+} from "#gen/grpc/reflection/v1/reflection_pb.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { call, HEADERS, rawPeer, reset } from "../kit/clients/h2.ts";
 import { standalone } from "../kit/sluice/standalone.ts";

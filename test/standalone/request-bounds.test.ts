@@ -6,11 +6,11 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
   CheckRequestSchema as FlowCheckRequestSchema,
   CheckResponseSchema as FlowCheckResponseSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import {
   CheckRequestSchema,
   CheckResponseSchema,
-} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { curl } from "../../deploy/tools/install.ts";
 import { grpcClient, type TestClient } from "../kit/clients/grpc.ts";
 import { child } from "../kit/servers/child.ts";

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
-import { ExportTraceServiceRequestSchema } from "#wire/protobuf/gen/opentelemetry/proto/collector/trace/v1/trace_service_pb.ts";
+import { ExportTraceServiceRequestSchema } from "#gen/opentelemetry/proto/collector/trace/v1/trace_service_pb.ts";
 import { slotsHeld, slotsPolicy } from "../kit/attack/slots.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { call } from "../kit/sluice/check.ts";

@@ -39,7 +39,7 @@ const VALUES = join(FOLDER, "values.json");
  */
 const LEFT = join(FOLDER, "store.json");
 const CASES = join(import.meta.dirname, "../golden/control-plane/cases");
-const PRESENT = new URL("../../src/wire/protobuf/gen/aperture.json", import.meta.url);
+const PRESENT = new URL("../../proto/gen/aperture.json", import.meta.url);
 
 /** The messages that agents and controllers exchange. */
 const EXCHANGED = /^(aperture\.(policy\.sync|cmd|peers)\.v1|sluice\.fleet\.v1)\./;

@@ -39,7 +39,7 @@ const OF_PARTS =
   "test/{circuit,controller,flow,golden/control-plane,policy,store,sync}/**/*.test.ts";
 /** Tests of whole processes, without those that take minutes. */
 const OF_PROCESSES =
-  "test/{agent,controller,process,standalone}/{,**/}!(fifty-agents|queue-shares|published-sdk).test.ts";
+  "test/{agent,controller,daemon,standalone}/{,**/}!(fifty-agents|queue-shares|published-sdk).test.ts";
 
 const ROOMS: Readonly<Record<string, Room>> = {
   flow: { source: "src/flow/**/*.ts", tests: OF_PARTS },
@@ -48,7 +48,7 @@ const ROOMS: Readonly<Record<string, Room>> = {
   "policy/compile": { source: "src/policy/{compile.ts,compile/**/*.ts}", tests: OF_PARTS },
   agent: { source: "src/agent/**/*.ts", tests: OF_PROCESSES },
   controller: { source: "src/controller/**/*.ts", tests: OF_PROCESSES },
-  process: { source: "src/process/**/*.ts", tests: OF_PROCESSES },
+  daemon: { source: "src/daemon/**/*.ts", tests: OF_PROCESSES },
 };
 
 /** Files that tests read besides `src` and `test`. */

@@ -4,7 +4,7 @@
 import { within } from "#base/async/wait.ts";
 import { Fault } from "#base/fault.ts";
 import type { AgentConfig } from "#config/tree.ts";
-import type { SluiceProcess } from "#process/process.ts";
+import type { SluiceProcess } from "#daemon/process.ts";
 
 /** Milliseconds that a start waits for what is in the cluster. Until that is known, no check has services. */
 const LIST_MS = 2_000;

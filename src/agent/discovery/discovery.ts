@@ -4,7 +4,7 @@
 import { type EntityDirectory, NO_ENTITIES } from "#api/fleet/entities.ts";
 import { NO_SERVICES, type ServiceLookup } from "#api/service-lookup.ts";
 import type { AgentConfig } from "#config/tree.ts";
-import type { SluiceProcess } from "#process/process.ts";
+import type { SluiceProcess } from "#daemon/process.ts";
 import { discoverInCluster } from "./cluster.ts";
 import { followPublished } from "./published.ts";
 

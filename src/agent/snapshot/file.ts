@@ -5,8 +5,8 @@ import { createHash } from "node:crypto";
 import { open, rename, rm } from "node:fs/promises";
 import type { Clock } from "#base/clock.ts";
 import { Fault, systemErrorText } from "#base/fault.ts";
-import { Slices } from "#host/life/slices.ts";
-import { readRegularFile } from "#host/life/text-file.ts";
+import { Slices } from "#runtime/life/slices.ts";
+import { readRegularFile } from "#runtime/life/text-file.ts";
 
 /** Version of the form. A reader refuses every other one. */
 const VERSION = 1;

@@ -1,7 +1,7 @@
 // Tells in status and log when no policy names the default control point: a misspelt name would let every flow pass that
 // gets it.
 
-import type { SluiceProcess } from "#process/process.ts";
+import type { SluiceProcess } from "#daemon/process.ts";
 
 /** Returns the function that is called with the control points that policies name, whenever these change. */
 export function warnOfDefaultControlPoint(

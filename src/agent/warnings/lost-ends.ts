@@ -3,9 +3,9 @@
 
 import type { Clock } from "#base/clock.ts";
 import { listed } from "#base/text/listed.ts";
+import type { SluiceProcess } from "#daemon/process.ts";
 import type { SlotRef, Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
-import type { SluiceProcess } from "#process/process.ts";
 
 /** Slots taken in one window are compared with those given back in it and in the next, so a flow has as long to end. */
 const WINDOW_MS = 60_000;

@@ -2,8 +2,8 @@
 
 import { Episodes } from "#base/async/episodes.ts";
 import { listed } from "#base/text/listed.ts";
+import type { SluiceProcess } from "#daemon/process.ts";
 import type { Observer } from "#flow/observer.ts";
-import type { SluiceProcess } from "#process/process.ts";
 
 /** A policy has room again when no flow of it lacked any for so long. */
 const QUIET_MS = 10_000;

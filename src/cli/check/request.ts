@@ -4,7 +4,7 @@ import { isIP } from "node:net";
 import { Fault } from "#base/fault.ts";
 import { splitHostPort } from "#base/net/host-port.ts";
 import { nearest } from "#base/text/spelling.ts";
-import { readTextFileOrPipe } from "#host/life/text-file.ts";
+import { readTextFileOrPipe } from "#runtime/life/text-file.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import { checkHttpFromJson } from "#wire/check-json/request.ts";
 import type { UnknownMember } from "#wire/json/strict.ts";

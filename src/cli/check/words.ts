@@ -3,7 +3,7 @@
 
 import { printable } from "#base/text/printable.ts";
 import { mayBeSecret } from "#base/text/secret.ts";
-import { STATUS_CODES } from "#host/life/node-http.ts";
+import { STATUS_CODES } from "#runtime/life/node-http.ts";
 import type { Paint } from "../colour.ts";
 
 interface LimiterDecision {

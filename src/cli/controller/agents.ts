@@ -1,6 +1,6 @@
 // `sluice agents`: the agents of a controller, the control points that they have seen, or the objects that it could scale.
 
-import { EXIT } from "#host/life/run.ts";
+import { EXIT } from "#runtime/life/run.ts";
 import { type Command, readArgs } from "../command.ts";
 import { CONTROLLER_OPTIONS, type Json, openController } from "./ask.ts";
 import { tableText } from "./table.ts";

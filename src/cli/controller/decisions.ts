@@ -2,7 +2,7 @@
 
 import { Fault } from "#base/fault.ts";
 import { printable } from "#base/text/printable.ts";
-import { EXIT } from "#host/life/run.ts";
+import { EXIT } from "#runtime/life/run.ts";
 import { type Command, readArgs } from "../command.ts";
 import { CONTROLLER_OPTIONS, openController } from "./ask.ts";
 

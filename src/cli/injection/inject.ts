@@ -1,9 +1,9 @@
 // `sluice inject FILE --dry-run`: what injection would make of the pods in manifests.
 
 import { Fault } from "#base/fault.ts";
-import { EXIT } from "#host/life/run.ts";
-import { readTextFileOrPipe } from "#host/life/text-file.ts";
 import { injectManifests } from "#injector/dry-run.ts";
+import { EXIT } from "#runtime/life/run.ts";
+import { readTextFileOrPipe } from "#runtime/life/text-file.ts";
 import { type Command, readArgs, readInput } from "../command.ts";
 
 const MAX_BYTES = 8 * 1024 * 1024;

@@ -1,10 +1,10 @@
 // `sluice policy check`: compiles documents as the controller would, without running them, and prints the findings.
 
 import { Fault } from "#base/fault.ts";
-import { EXIT } from "#host/life/run.ts";
 import type { Position } from "#policy/document/tree.ts";
 import { type SetLine, setLines } from "#policy/format.ts";
 import type { PolicySet, Sourced } from "#policy/set.ts";
+import { EXIT } from "#runtime/life/run.ts";
 import { paintFor, type Tone } from "../colour.ts";
 import { type Command, readArgs } from "../command.ts";
 import { checkFiles } from "./files.ts";

@@ -8,7 +8,6 @@ import { printable } from "#base/text/printable.ts";
 import { queriesOf } from "#circuit/queries.ts";
 import { sha256 } from "#controller/digest.ts";
 import { ignoredFiles, isDocument, MAX_BYTES, WANTED_NAME } from "#controller/policy-directory.ts";
-import { readTextFile, readTextFileOrPipe } from "#host/life/text-file.ts";
 import type { JsonObject } from "#policy/compiled.ts";
 import { Report } from "#policy/document/finding.ts";
 import { type Position, plain } from "#policy/document/tree.ts";
@@ -19,6 +18,7 @@ import { findingLine } from "#policy/format.ts";
 import { needsAutoScale, unmetNeeds } from "#policy/needs.ts";
 import { compileSet, type PolicySet, type PolicyText, type Sourced } from "#policy/set.ts";
 import type { Dialect } from "#promql/result.ts";
+import { readTextFile, readTextFileOrPipe } from "#runtime/life/text-file.ts";
 import { isSeriesName } from "#telemetry/metrics/samples.ts";
 import { readInput, type Terminal } from "../command.ts";
 

@@ -2,11 +2,11 @@
 
 import { stringify } from "yaml";
 import { Fault } from "#base/fault.ts";
-import { EXIT } from "#host/life/run.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
 import { expanded } from "#policy/diagram/expand.ts";
 import { ALL_OPEN, dot, type Graph, graphOf, mermaid } from "#policy/diagram/graph.ts";
 import { findingLine } from "#policy/format.ts";
+import { EXIT } from "#runtime/life/run.ts";
 import { type Command, readArgs, type Terminal } from "../command.ts";
 import { compileFiles } from "./files.ts";
 

@@ -1,9 +1,9 @@
 // Runs one of the processes that serve until a signal stops them.
 
-import { realChance, realClock } from "#host/life/clock.ts";
-import { operatingSystem } from "#host/life/operating-system.ts";
-import { run } from "#host/life/run.ts";
-import { type ProcessOptions, type ProcessSettings, stopTimeLimit } from "#process/process.ts";
+import { type ProcessOptions, type ProcessSettings, stopTimeLimit } from "#daemon/process.ts";
+import { realChance, realClock } from "#runtime/life/clock.ts";
+import { operatingSystem } from "#runtime/life/operating-system.ts";
+import { run } from "#runtime/life/run.ts";
 
 type Start = (options: Pick<ProcessOptions, "context" | "chance">) => Promise<unknown>;
 

@@ -2,13 +2,13 @@
 
 import type { PolicyRollout } from "#api/policies.ts";
 import type { GrpcService } from "#base/handler.ts";
+import type { SluiceProcess } from "#daemon/process.ts";
 import { FollowedApplied } from "#fleet/applied.ts";
 import { Agents } from "#fleet/calls/agents.ts";
 import { Connections } from "#fleet/calls/connections.ts";
 import { Questions } from "#fleet/calls/questions.ts";
 import { FollowedMembers } from "#fleet/members.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
-import type { SluiceProcess } from "#process/process.ts";
 import { rolloutOf } from "./rollout.ts";
 
 export interface Fleet {

@@ -8,7 +8,7 @@ import type { Log } from "#base/log.ts";
 import type { Agents } from "#fleet/calls/agents.ts";
 import type { Request } from "#fleet/calls/message.ts";
 import type { Member } from "#fleet/members.ts";
-import type { GroupView, StatusNode } from "#host/status/status.ts";
+import type { GroupView, StatusNode } from "#runtime/status/status.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 
 type Json = Readonly<Record<string, unknown>>;

@@ -10,7 +10,7 @@ import type { Circuit } from "#circuit/circuit.ts";
 import type { CircuitDecision } from "#circuit/decision.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";
 import type { Restored } from "#circuit/runner.ts";
-import { Slices } from "#host/life/slices.ts";
+import { Slices } from "#runtime/life/slices.ts";
 import type { Op, Store } from "#store/store.ts";
 import { CHECKPOINTS } from "#sync/keys.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";

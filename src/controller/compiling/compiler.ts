@@ -12,9 +12,9 @@ import { setImmediate } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Clock } from "#base/clock.ts";
 import { type Code, Fault } from "#base/fault.ts";
-import { Slices } from "#host/life/slices.ts";
 import type { CompileSettings } from "#policy/compiled.ts";
 import type { PolicySet, PolicyText } from "#policy/set.ts";
+import { Slices } from "#runtime/life/slices.ts";
 import { compileText } from "./compile-text.ts";
 import { poolStrings } from "./sharer.ts";
 

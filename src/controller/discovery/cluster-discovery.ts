@@ -4,8 +4,8 @@
 import type { EntityDirectory } from "#api/fleet/entities.ts";
 import { Fault } from "#base/fault.ts";
 import type { ControllerConfig } from "#config/tree.ts";
-import type { Dependency } from "#host/status/health.ts";
-import type { SluiceProcess } from "#process/process.ts";
+import type { SluiceProcess } from "#daemon/process.ts";
+import type { Dependency } from "#runtime/status/health.ts";
 import type { Store } from "#store/store.ts";
 import { DISCOVERY } from "#sync/keys.ts";
 import type { ApiServer, ClusterPart } from "../kubernetes/api-server.ts";

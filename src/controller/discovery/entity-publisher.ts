@@ -6,7 +6,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Entity } from "#base/net/entity.ts";
-import { Slices } from "#host/life/slices.ts";
+import { Slices } from "#runtime/life/slices.ts";
 import type { Store } from "#store/store.ts";
 import { writeEntity } from "#sync/entities.ts";
 import { DISCOVERED, DISCOVERY, ENTITIES, entityKey } from "#sync/keys.ts";

@@ -4,8 +4,8 @@
 import { type Fault, isServerAway } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { ControllerConfig } from "#config/tree.ts";
+import type { SluiceProcess } from "#daemon/process.ts";
 import type { KubeClient } from "#kube/api/client.ts";
-import type { SluiceProcess } from "#process/process.ts";
 
 /** A part of the controller that follows objects of the cluster, as the log names it. */
 export interface ClusterPart {

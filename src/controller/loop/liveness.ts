@@ -2,8 +2,8 @@
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import { JobGroup } from "#host/life/jobs.ts";
-import type { StatusNode } from "#host/status/status.ts";
+import { JobGroup } from "#runtime/life/jobs.ts";
+import type { StatusNode } from "#runtime/status/status.ts";
 import type { ControllerSettings } from "../settings.ts";
 import type { PolicyLoop } from "./policy-loop.ts";
 

@@ -2,10 +2,10 @@
 // continue in their new version, and removed ones stop, all in one write to the store.
 
 import { Fault } from "#base/fault.ts";
-import { Slices } from "#host/life/slices.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import type { Finding } from "#policy/document/finding.ts";
 import { type Sourced, validateSet } from "#policy/set.ts";
+import { Slices } from "#runtime/life/slices.ts";
 import type { Entries } from "../loop/outbox.ts";
 import { type LoopContext, PolicyLoop } from "../loop/policy-loop.ts";
 import type { PolicyOrigin, PolicySource, PolicyVersion } from "../policy-source.ts";

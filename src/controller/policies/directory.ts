@@ -6,7 +6,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "#base/clock.ts";
 import { Fault, systemErrorText } from "#base/fault.ts";
-import { readTextFile } from "#host/life/text-file.ts";
+import { readTextFile } from "#runtime/life/text-file.ts";
 import { isDocument, MAX_BYTES } from "../policy-directory.ts";
 
 /** A file of the directory. */

@@ -2,8 +2,8 @@
 // takes no memory for its nodes.
 
 import { listed } from "#base/text/listed.ts";
-import { type StatusMessage, type StatusNode, timestamp } from "#host/status/status.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
+import { type StatusMessage, type StatusNode, timestamp } from "#runtime/status/status.ts";
 import { decisionJson } from "#sync/publish/decision.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
 

@@ -7,7 +7,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Environment } from "#client/http-settings.ts";
 import type { InlineTls } from "#client/tls-files.ts";
-import { readTextFile } from "#host/life/text-file.ts";
+import { readTextFile } from "#runtime/life/text-file.ts";
 import { type Credentials, fixedToken, tokenFile } from "./credentials.ts";
 import { fieldOf, textOf } from "./objects.ts";
 

@@ -3,7 +3,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import { readTextFile } from "#host/life/text-file.ts";
+import { readTextFile } from "#runtime/life/text-file.ts";
 
 export interface Credentials {
   /**

@@ -6,7 +6,7 @@ import type { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Entity } from "#base/net/entity.ts";
 import type { Environment, HttpClientSettings, ProxySettings } from "#client/http-settings.ts";
-import { readTextFile } from "#host/life/text-file.ts";
+import { readTextFile } from "#runtime/life/text-file.ts";
 import { findAccess } from "../api/access.ts";
 import { KubeClient } from "../api/client.ts";
 import type { KubeObject, Resource } from "../api/objects.ts";

@@ -5,7 +5,7 @@ import { hash, timingSafeEqual } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import { WatchedFiles } from "#host/life/watched-files.ts";
+import { WatchedFiles } from "#runtime/life/watched-files.ts";
 import type { AdministrationSettings } from "../settings.ts";
 
 /** Shorter ones could be guessed. */

@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import { CODES, type Code, type Fault } from "#base/fault.ts";
 import type { HttpReply } from "#base/handler.ts";
-import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "#host/life/node-http.ts";
+import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "#runtime/life/node-http.ts";
 
 /** Time for a caller that is still sending to notice that it has been answered. */
 const LINGER_MS = 500;

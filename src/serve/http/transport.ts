@@ -5,7 +5,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Route } from "#base/handler.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
-import { createServer } from "#host/life/node-http.ts";
+import { createServer } from "#runtime/life/node-http.ts";
 import type { RequestHandler, RequestHead } from "../h2/exchange.ts";
 import type { HttpSettings } from "../settings.ts";
 import type { TransportContext } from "../transport/context.ts";

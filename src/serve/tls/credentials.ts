@@ -3,7 +3,7 @@
 
 import { createSecureContext, type SecureContextOptions } from "node:tls";
 import { Fault, systemErrorText } from "#base/fault.ts";
-import type { Contents } from "#host/life/watched-files.ts";
+import type { Contents } from "#runtime/life/watched-files.ts";
 import type { TlsSettings } from "../settings.ts";
 import { type Expiry, expiryOf } from "./expiry.ts";
 

@@ -7,7 +7,7 @@ import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import { PRE_SHARED_KEY_TLS, type PreSharedKey } from "#base/net/pre-shared-key.ts";
 import type { RefusedConnection, ServerMeter } from "#base/server-meter.ts";
-import { WatchedFiles } from "#host/life/watched-files.ts";
+import { WatchedFiles } from "#runtime/life/watched-files.ts";
 import type { TlsSettings } from "../settings.ts";
 import type { ApplicationProtocol } from "../transport/transport.ts";
 import { credentialsOf, requireFiles } from "./credentials.ts";

@@ -2,7 +2,7 @@
 // them as measurements.
 
 import type { FluxMeterRule } from "#flow/rules.ts";
-import { STATUS_CODES as HTTP_STATUS_CODES } from "#host/life/node-http.ts";
+import { STATUS_CODES as HTTP_STATUS_CODES } from "#runtime/life/node-http.ts";
 import type { MetricSink, MetricSource } from "../metrics/table.ts";
 import { boundsOf } from "./flux-meter-buckets.ts";
 

@@ -16,7 +16,7 @@ import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import { createFolder } from "#host/life/folder.ts";
+import { createFolder } from "#runtime/life/folder.ts";
 import { type Sink, writeAll, writeAllNow } from "./sink.ts";
 
 export interface Rotation {

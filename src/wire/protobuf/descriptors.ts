@@ -23,55 +23,54 @@ export interface Descriptors {
 const SERVICES: Readonly<Record<string, () => Promise<DescFile>>> = {
   "aperture.autoscale.kubernetes.controlpoints.v1.AutoScaleKubernetesControlPointsService":
     async () =>
-      (await import("./gen/aperture/autoscale/kubernetes/controlpoints/v1/controlpoints_pb.ts"))
+      (await import("#gen/aperture/autoscale/kubernetes/controlpoints/v1/controlpoints_pb.ts"))
         .file_aperture_autoscale_kubernetes_controlpoints_v1_controlpoints,
   "aperture.cmd.v1.Controller": async () =>
-    (await import("./gen/aperture/cmd/v1/cmd_pb.ts")).file_aperture_cmd_v1_cmd,
+    (await import("#gen/aperture/cmd/v1/cmd_pb.ts")).file_aperture_cmd_v1_cmd,
   "aperture.discovery.entities.v1.EntitiesService": async () =>
-    (await import("./gen/aperture/discovery/entities/v1/entities_pb.ts"))
+    (await import("#gen/aperture/discovery/entities/v1/entities_pb.ts"))
       .file_aperture_discovery_entities_v1_entities,
   "aperture.flowcontrol.check.v1.FlowControlService": async () =>
-    (await import("./gen/aperture/flowcontrol/check/v1/check_pb.ts"))
+    (await import("#gen/aperture/flowcontrol/check/v1/check_pb.ts"))
       .file_aperture_flowcontrol_check_v1_check,
   "aperture.flowcontrol.checkhttp.v1.FlowControlServiceHTTP": async () =>
-    (await import("./gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts"))
+    (await import("#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts"))
       .file_aperture_flowcontrol_checkhttp_v1_checkhttp,
   "aperture.flowcontrol.controlpoints.v1.FlowControlPointsService": async () =>
-    (await import("./gen/aperture/flowcontrol/controlpoints/v1/controlpoints_pb.ts"))
+    (await import("#gen/aperture/flowcontrol/controlpoints/v1/controlpoints_pb.ts"))
       .file_aperture_flowcontrol_controlpoints_v1_controlpoints,
   "aperture.flowcontrol.preview.v1.FlowPreviewService": async () =>
-    (await import("./gen/aperture/flowcontrol/preview/v1/preview_pb.ts"))
+    (await import("#gen/aperture/flowcontrol/preview/v1/preview_pb.ts"))
       .file_aperture_flowcontrol_preview_v1_preview,
   "aperture.info.v1.InfoService": async () =>
-    (await import("./gen/aperture/info/v1/info_pb.ts")).file_aperture_info_v1_info,
+    (await import("#gen/aperture/info/v1/info_pb.ts")).file_aperture_info_v1_info,
   "aperture.peers.v1.PeerDiscoveryService": async () =>
-    (await import("./gen/aperture/peers/v1/peers_pb.ts")).file_aperture_peers_v1_peers,
+    (await import("#gen/aperture/peers/v1/peers_pb.ts")).file_aperture_peers_v1_peers,
   "aperture.policy.language.v1.PolicyService": async () =>
-    (await import("./gen/aperture/policy/language/v1/policy_pb.ts"))
+    (await import("#gen/aperture/policy/language/v1/policy_pb.ts"))
       .file_aperture_policy_language_v1_policy,
   "aperture.status.v1.StatusService": async () =>
-    (await import("./gen/aperture/status/v1/status_pb.ts")).file_aperture_status_v1_status,
+    (await import("#gen/aperture/status/v1/status_pb.ts")).file_aperture_status_v1_status,
   "envoy.service.accesslog.v3.AccessLogService": async () =>
-    (await import("./gen/envoy/service/accesslog/v3/als_pb.ts"))
-      .file_envoy_service_accesslog_v3_als,
+    (await import("#gen/envoy/service/accesslog/v3/als_pb.ts")).file_envoy_service_accesslog_v3_als,
   "envoy.service.auth.v3.Authorization": async () =>
-    (await import("./gen/envoy/service/auth/v3/external_auth_pb.ts"))
+    (await import("#gen/envoy/service/auth/v3/external_auth_pb.ts"))
       .file_envoy_service_auth_v3_external_auth,
   "grpc.health.v1.Health": async () =>
-    (await import("./gen/grpc/health/v1/health_pb.ts")).file_grpc_health_v1_health,
+    (await import("#gen/grpc/health/v1/health_pb.ts")).file_grpc_health_v1_health,
   "grpc.reflection.v1.ServerReflection": async () =>
-    (await import("./gen/grpc/reflection/v1/reflection_pb.ts")).file_grpc_reflection_v1_reflection,
+    (await import("#gen/grpc/reflection/v1/reflection_pb.ts")).file_grpc_reflection_v1_reflection,
   "grpc.reflection.v1alpha.ServerReflection": async () =>
-    (await import("./gen/grpc/reflection/v1alpha/reflection_pb.ts"))
+    (await import("#gen/grpc/reflection/v1alpha/reflection_pb.ts"))
       .file_grpc_reflection_v1alpha_reflection,
   "opentelemetry.proto.collector.logs.v1.LogsService": async () =>
-    (await import("./gen/opentelemetry/proto/collector/logs/v1/logs_service_pb.ts"))
+    (await import("#gen/opentelemetry/proto/collector/logs/v1/logs_service_pb.ts"))
       .file_opentelemetry_proto_collector_logs_v1_logs_service,
   "opentelemetry.proto.collector.trace.v1.TraceService": async () =>
-    (await import("./gen/opentelemetry/proto/collector/trace/v1/trace_service_pb.ts"))
+    (await import("#gen/opentelemetry/proto/collector/trace/v1/trace_service_pb.ts"))
       .file_opentelemetry_proto_collector_trace_v1_trace_service,
   "sluice.fleet.v1.AgentFunctions": async () =>
-    (await import("./gen/sluice/fleet/v1/calls_pb.ts")).file_sluice_fleet_v1_calls,
+    (await import("#gen/sluice/fleet/v1/calls_pb.ts")).file_sluice_fleet_v1_calls,
 };
 
 /** Full names of all services that have a description. */

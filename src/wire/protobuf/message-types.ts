@@ -2,7 +2,7 @@
 // members of a oneof side by side. Derived from the generated code, of which nothing is loaded at run time.
 
 import type { JsonObject, Message } from "@bufbuild/protobuf";
-import type { MessagesByName } from "./gen/messages-by-name.ts";
+import type { MessagesByName } from "#gen/messages-by-name.ts";
 
 /** Full name of a message, such as `aperture.policy.sync.v1.RateLimiterWrapper`. */
 export type MessageName = keyof MessagesByName;

@@ -54,7 +54,7 @@ export class Messages {
   }
 }
 
-const messages = new Messages(new URL("./gen/aperture.json", import.meta.url));
+const messages = new Messages(new URL(import.meta.resolve("#gen/aperture.json")));
 
 /** Encodes a message. Set only one member of a oneof: of several, readers keep the one with the highest number. */
 export function encode<Name extends MessageName>(name: Name, message: Encodable<Name>): Uint8Array {

@@ -21,7 +21,7 @@ import {
   FieldRulesSchema,
   required,
   rules as rulesOption,
-} from "./gen/validate/validate_pb.ts";
+} from "#gen/validate/validate_pb.ts";
 import { CONSTRAINTS, type Constraint, count, type Rules } from "./validation/constraints.ts";
 
 /** A rule that a message breaks. Contains no value and no map key of the input. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { warnOfDefaultControlPoint } from "#agent/warnings/control-point.ts";
-import { StatusNode } from "#host/status/status.ts";
+import { StatusNode } from "#runtime/status/status.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
 

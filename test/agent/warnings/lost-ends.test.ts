@@ -6,7 +6,7 @@ import { LostEnds } from "#agent/warnings/lost-ends.ts";
 import { Scope } from "#base/scope.ts";
 import type { SlotRef } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
-import { StatusNode } from "#host/status/status.ts";
+import { StatusNode } from "#runtime/status/status.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
 import { aComponent, aDecision, aVerdict } from "../../telemetry/kit.ts";

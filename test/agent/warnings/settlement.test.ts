@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { tellFullReservations } from "#agent/warnings/settlement.ts";
 import { Scope } from "#base/scope.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
-import { StatusNode } from "#host/status/status.ts";
+import { StatusNode } from "#runtime/status/status.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { call } from "../../kit/sluice/check.ts";
 import { componentOf } from "../../kit/sluice/flow.ts";

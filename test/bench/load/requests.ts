@@ -3,11 +3,11 @@
 
 import assert from "node:assert/strict";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { CheckResponseSchema } from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import { CheckResponseSchema } from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import {
   CheckResponseSchema as AuthResponseSchema,
   CheckRequestSchema,
-} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { KEY_PLACE, type OpenConnection } from "./connection.ts";
 import { http1Connections } from "./http1.ts";
 import { getConnections, grpcConnections } from "./http2.ts";

@@ -1,9 +1,9 @@
 // The cost of services in sidecars: what a leading controller keeps and writes for pods behind services, to a real etcd.
 // `node --expose-gc test/bench/rooms/published-services.ts [PODS]`; 10 000 by default, in slices of 100.
 
-import { realChance, realClock } from "#host/life/clock.ts";
 import { Entities } from "#kube/discovery/entities.ts";
 import { podsOf } from "#kube/discovery/objects.ts";
+import { realChance, realClock } from "#runtime/life/clock.ts";
 import { etcdStore } from "#store/etcd.ts";
 import { DISCOVERY, entityPrefix } from "#sync/keys.ts";
 import { EntityPublisher } from "../../../src/controller/discovery/entity-publisher.ts";

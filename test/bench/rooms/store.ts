@@ -8,7 +8,7 @@ import { follow } from "#agent/follow.ts";
 import { seededChance } from "#base/chance.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import { Rulebook } from "#flow/rulebook.ts";
-import { realClock } from "#host/life/clock.ts";
+import { realClock } from "#runtime/life/clock.ts";
 import type { Op, Store } from "#store/store.ts";
 import { configEntries } from "#sync/publish/policy.ts";
 import { startEtcd } from "../../kit/etcd/cluster.ts";

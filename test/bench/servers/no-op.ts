@@ -21,7 +21,7 @@ async function serveOwn(target: string, bytes: number): Promise<void> {
     import("#serve/port.ts"),
     import("#serve/turns.ts"),
     import("#serve/administration.ts"),
-    import("#host/life/clock.ts"),
+    import("#runtime/life/clock.ts"),
   ]);
   const reply = Buffer.alloc(bytes, 1);
   const clock = realClock();

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { Clock } from "#base/clock.ts";
 import { readDocuments, watchDirectory } from "#controller/policies/directory.ts";
-import { realClock } from "#host/life/clock.ts";
+import { realClock } from "#runtime/life/clock.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { folderOf } from "../../kit/folder.ts";
 import { until } from "../../kit/until.ts";

@@ -12,7 +12,7 @@ import type { Call } from "#base/handler.ts";
 import { Scope } from "#base/scope.ts";
 import { Agents } from "#fleet/calls/agents.ts";
 import { Connections } from "#fleet/calls/connections.ts";
-import { realClock } from "#host/life/clock.ts";
+import { realClock } from "#runtime/life/clock.ts";
 import { memoryStore } from "#store/memory.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { grpcClient } from "../../kit/clients/grpc.ts";

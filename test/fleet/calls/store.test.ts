@@ -11,7 +11,7 @@ import { FunctionRunner, type Functions } from "#fleet/calls/functions.ts";
 import { MAX_REPLY_BYTES, MAX_REQUEST_BYTES, writeRequest } from "#fleet/calls/message.ts";
 import { Questions } from "#fleet/calls/questions.ts";
 import type { Member } from "#fleet/members.ts";
-import { realClock } from "#host/life/clock.ts";
+import { realClock } from "#runtime/life/clock.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Store } from "#store/store.ts";
 import { fakeClock } from "../../kit/clock.ts";

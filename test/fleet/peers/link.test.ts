@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Slices } from "#host/life/slices.ts";
+import { Slices } from "#runtime/life/slices.ts";
 import { type Caller, Link } from "../../../src/fleet/peers/exchange/link.ts";
 import { TEN_PER_SECOND } from "../../flow/counters/suite.ts";
 import { type FakeClock, fakeClock } from "../../kit/clock.ts";

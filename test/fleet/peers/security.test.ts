@@ -6,7 +6,7 @@ import { createSocket } from "node:dgram";
 import { type TestContext, test } from "node:test";
 import { GrpcClient } from "#client/grpc.ts";
 import { TlsFiles } from "#client/tls-files.ts";
-import { realClock } from "#host/life/clock.ts";
+import { realClock } from "#runtime/life/clock.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { GroupSecret } from "../../../src/fleet/peers/membership/secret.ts";
 import { startEtcd } from "../../kit/etcd/cluster.ts";

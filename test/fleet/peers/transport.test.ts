@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { copyFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { realClock } from "#host/life/clock.ts";
+import { realClock } from "#runtime/life/clock.ts";
 import { callerOf } from "../../../src/fleet/peers/exchange/transport.ts";
 import { folderOf } from "../../kit/folder.ts";
 import { authority } from "../../kit/servers/tls.ts";

@@ -9,7 +9,7 @@ import { BUCKET } from "#fleet/redis/bucket-script.ts";
 import { RedisConnection } from "#fleet/redis/connection.ts";
 import { SLOTS } from "#fleet/redis/slot-script.ts";
 import type { ReplyReceiver, Script } from "#fleet/requests.ts";
-import { realClock } from "#host/life/clock.ts";
+import { realClock } from "#runtime/life/clock.ts";
 import { startRedis } from "../../kit/servers/redis.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
 import { settingsOf } from "./settings.ts";

@@ -7,7 +7,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
   FlowEndRequestSchema,
   FlowEndResponseSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import { grpcClient } from "../../kit/clients/grpc.ts";
 import { startRedis } from "../../kit/servers/redis.ts";
 import { begin, endFlow, type HeldSlot } from "../../kit/sluice/check.ts";

@@ -7,7 +7,7 @@ import { after, test } from "node:test";
 import type { Clock } from "#base/clock.ts";
 import { RedisConnection } from "#fleet/redis/connection.ts";
 import type { RedisSettings } from "#fleet/redis/settings.ts";
-import { realClock } from "#host/life/clock.ts";
+import { realClock } from "#runtime/life/clock.ts";
 import { startRedis, startRedisCluster, startTlsRedis } from "../../kit/servers/redis.ts";
 import { authority, temporaryFolder } from "../../kit/servers/tls.ts";
 import { silentLog } from "../../kit/sluice/log.ts";

@@ -9,7 +9,7 @@ import { BUCKET } from "#fleet/redis/bucket-script.ts";
 import { RedisConnection } from "#fleet/redis/connection.ts";
 import { SLOTS } from "#fleet/redis/slot-script.ts";
 import { Requests } from "#fleet/requests.ts";
-import { realClock } from "#host/life/clock.ts";
+import { realClock } from "#runtime/life/clock.ts";
 import { fuzzRuns } from "../../kit/properties/fuzz.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
 import { until } from "../../kit/until.ts";

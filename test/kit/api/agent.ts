@@ -18,21 +18,21 @@ import type { Call, GrpcService, Held, HttpReply, Route } from "#base/handler.ts
 import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type { LimiterNumbers, Rule, SelectorRule } from "#flow/rules.ts";
-import type { EntryReader } from "#wire/access-log/message.ts";
 import {
   CheckRequestSchema,
   CheckResponseSchema,
   FlowEndRequestSchema,
   FlowEndResponseSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import {
   CheckHTTPRequestSchema,
   CheckHTTPResponseSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+} from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
 import {
   CheckRequestSchema as AuthRequestSchema,
   CheckResponseSchema as AuthResponseSchema,
-} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
+import type { EntryReader } from "#wire/access-log/message.ts";
 import { fakeClock } from "../clock.ts";
 import { recordingObserver } from "../sluice/flow.ts";
 

@@ -14,8 +14,8 @@ import type {
 import {
   type CheckResponse,
   CheckResponseSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
-import { CheckHTTPResponseSchema } from "#wire/protobuf/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import { CheckHTTPResponseSchema } from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
 import { anywhere, callOf, common, embedded, type endpointsOf } from "./agent.ts";
 
 export const CP = { "control-point": "here" };

@@ -1,6 +1,6 @@
 // Stores in a real etcd, for tests.
 
-import { realChance, realClock } from "#host/life/clock.ts";
+import { realChance, realClock } from "#runtime/life/clock.ts";
 import {
   type EtcdSettings,
   type EtcdStore,

@@ -1,13 +1,13 @@
 // Messages of Envoy's gRPC access log, encoded by a library that shares nothing with our reader.
 
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import type { HttpLogEntry } from "#wire/access-log/entry.ts";
-import { type EntryReader, readLogMessage } from "#wire/access-log/message.ts";
 import type {
   HTTPAccessLogEntry,
   HTTPAccessLogEntrySchema,
-} from "#wire/protobuf/gen/envoy/data/accesslog/v3/accesslog_pb.ts";
-import { StreamAccessLogsMessageSchema } from "#wire/protobuf/gen/envoy/service/accesslog/v3/als_pb.ts";
+} from "#gen/envoy/data/accesslog/v3/accesslog_pb.ts";
+import { StreamAccessLogsMessageSchema } from "#gen/envoy/service/accesslog/v3/als_pb.ts";
+import type { HttpLogEntry } from "#wire/access-log/entry.ts";
+import { type EntryReader, readLogMessage } from "#wire/access-log/message.ts";
 
 export type Message = MessageInitShape<typeof StreamAccessLogsMessageSchema>;
 export type Entry = Exclude<MessageInitShape<typeof HTTPAccessLogEntrySchema>, HTTPAccessLogEntry>;

@@ -10,7 +10,7 @@ import type {
   RefusedConnection,
   ServerMeter,
 } from "#base/server-meter.ts";
-import { realClock as hostClock } from "#host/life/clock.ts";
+import { realClock as hostClock } from "#runtime/life/clock.ts";
 import { NO_GUARD } from "#serve/administration.ts";
 import { openPort, type Port, type PortOptions } from "#serve/port.ts";
 import type { PortSettings } from "#serve/settings.ts";

@@ -4,13 +4,13 @@ import { fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
-import type { AuthRequest } from "#wire/check/ext-authz.ts";
-import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
-import { HeaderNames } from "#wire/check/headers.ts";
 import {
   type CheckRequest,
   CheckRequestSchema,
-} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
+import type { AuthRequest } from "#wire/check/ext-authz.ts";
+import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
+import { HeaderNames } from "#wire/check/headers.ts";
 import { Messages } from "#wire/protobuf/messages.ts";
 import { encodeWithUnknown, unknownFields } from "../../kit/messages/unknown-fields.ts";
 
@@ -207,9 +207,7 @@ function reference(bytes: Uint8Array) {
   return theirs(message);
 }
 
-const bundle = new Messages(
-  new URL("../../../src/wire/protobuf/gen/ext-authz.json", import.meta.url),
-);
+const bundle = new Messages(new URL("../../../proto/gen/ext-authz.json", import.meta.url));
 const type = bundle.type("envoy.service.auth.v3.CheckRequest");
 
 /** A message as protobufjs represents it: unset fields are absent, arms of a oneof are ordinary fields. */

@@ -8,11 +8,11 @@ import { checkHttpBinary } from "#api/check-http.ts";
 import type { OperationContext } from "#api/context.ts";
 import { Fault } from "#base/fault.ts";
 import type { Call } from "#base/handler.ts";
-import { HeaderNames } from "#wire/check/headers.ts";
 import {
   CheckHTTPRequestSchema,
   type SocketAddress_Protocol,
-} from "#wire/protobuf/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+} from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+import { HeaderNames } from "#wire/check/headers.ts";
 import { compileRules } from "#wire/protobuf/validation.ts";
 import { assertTwice } from "../../kit/properties/twice.ts";
 

@@ -18,13 +18,9 @@ import { readWhole } from "../../kit/messages/access-log.ts";
 import { otlp } from "../../kit/messages/otlp.ts";
 import { floodsOf } from "../../kit/messages/protobuf-flood.ts";
 
-const own = new Messages(new URL("../../../src/wire/protobuf/gen/aperture.json", import.meta.url));
-const proxy = new Messages(
-  new URL("../../../src/wire/protobuf/gen/ext-authz.json", import.meta.url),
-);
-const accessLog = new Messages(
-  new URL("../../../src/wire/protobuf/gen/access-log.json", import.meta.url),
-);
+const own = new Messages(new URL("../../../proto/gen/aperture.json", import.meta.url));
+const proxy = new Messages(new URL("../../../proto/gen/ext-authz.json", import.meta.url));
+const accessLog = new Messages(new URL("../../../proto/gen/access-log.json", import.meta.url));
 const names = new HeaderNames(() => 0.5);
 const CHECK = "aperture.flowcontrol.check.v1";
 

@@ -11,6 +11,12 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import fc from "fast-check";
+import {
+  CheckResponseSchema,
+  FlowEndResponseSchema,
+} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import { CheckHTTPResponseSchema } from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+import { CheckResponseSchema as AuthResponseSchema } from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import type { ReportedDecision } from "#wire/check/decisions/reported-decision.ts";
 import { type HttpAnswer, HttpAnswerWriter, METADATA_KEY } from "#wire/check/http-reply.ts";
 import { writePair } from "#wire/check/request-writer.ts";
@@ -23,18 +29,12 @@ import {
   writeFlowEndResponse,
 } from "#wire/check/response.ts";
 import { Fragment } from "#wire/protobuf/base64.ts";
-import {
-  CheckResponseSchema,
-  FlowEndResponseSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
-import { CheckHTTPResponseSchema } from "#wire/protobuf/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
-import { CheckResponseSchema as AuthResponseSchema } from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { Messages } from "#wire/protobuf/messages.ts";
 import { ProtoWriter } from "#wire/protobuf/writer.ts";
 import { assertTwice } from "../../kit/properties/twice.ts";
 import { answer, type FullDecision, flowEnds, reply } from "./replies.ts";
 
-const GEN = new URL("../../../src/wire/protobuf/gen/", import.meta.url);
+const GEN = new URL("../../../proto/gen/", import.meta.url);
 const own = new Messages(new URL("aperture.json", GEN));
 const envoys = new Messages(new URL("ext-authz.json", GEN));
 

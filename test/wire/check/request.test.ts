@@ -10,6 +10,11 @@ import {
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
+import {
+  CheckRequestSchema,
+  FlowEndRequestSchema,
+} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import { CheckHTTPRequestSchema } from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import {
   type CheckHttpRequest,
@@ -23,11 +28,6 @@ import {
   writeFlowEndRequest,
 } from "#wire/check/request-writer.ts";
 import { checkFromJson, checkHttpFromJson, flowEndFromJson } from "#wire/check-json/request.ts";
-import {
-  CheckRequestSchema,
-  FlowEndRequestSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
-import { CheckHTTPRequestSchema } from "#wire/protobuf/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
 import { decode, encode, Messages } from "#wire/protobuf/messages.ts";
 import { toJson } from "#wire/protobuf/protojson.ts";
 import { encodeWithUnknown, unknownFields } from "../../kit/messages/unknown-fields.ts";
@@ -179,9 +179,7 @@ function reference(schema: DescMessage, bytes: Uint8Array) {
   }
 }
 
-const bundle = new Messages(
-  new URL("../../../src/wire/protobuf/gen/aperture.json", import.meta.url),
-);
+const bundle = new Messages(new URL("../../../proto/gen/aperture.json", import.meta.url));
 
 /** The same as protobufjs reads it, which treats unusual input differently. */
 function otherReference({ typeName }: DescMessage, bytes: Uint8Array) {

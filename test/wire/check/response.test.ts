@@ -3,17 +3,17 @@ import { describe, it } from "node:test";
 import { fromBinary, isMessage, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { STATUS_NAMES } from "#base/http/status.ts";
-import type { ReportedComponent } from "#wire/check/decisions/reported-decision.ts";
-import { type HttpAnswer, HttpAnswerWriter, METADATA_KEY } from "#wire/check/http-reply.ts";
-import { writeFlowEndResponse } from "#wire/check/response.ts";
-import { flowEndJson, JsonAnswerWriter } from "#wire/check-json/response.ts";
 import {
   CheckResponseSchema,
   FlowEndResponseSchema,
   StatusCodeSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
-import { CheckHTTPResponseSchema } from "#wire/protobuf/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
-import { CheckResponseSchema as AuthResponseSchema } from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import { CheckHTTPResponseSchema } from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+import { CheckResponseSchema as AuthResponseSchema } from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
+import type { ReportedComponent } from "#wire/check/decisions/reported-decision.ts";
+import { type HttpAnswer, HttpAnswerWriter, METADATA_KEY } from "#wire/check/http-reply.ts";
+import { writeFlowEndResponse } from "#wire/check/response.ts";
+import { flowEndJson, JsonAnswerWriter } from "#wire/check-json/response.ts";
 import { decode } from "#wire/protobuf/messages.ts";
 import { toJson } from "#wire/protobuf/protojson.ts";
 import { answer, components, decision, flowEnds, reply, text } from "./replies.ts";

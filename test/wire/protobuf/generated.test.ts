@@ -15,9 +15,9 @@ import {
   toJson,
 } from "@bufbuild/protobuf";
 import { nestedTypes } from "@bufbuild/protobuf/reflect";
-import { http } from "#wire/protobuf/gen/google/api/annotations_pb.ts";
-import { HttpRuleSchema } from "#wire/protobuf/gen/google/api/http_pb.ts";
-import { FieldRulesSchema, rules } from "#wire/protobuf/gen/validate/validate_pb.ts";
+import { http } from "#gen/google/api/annotations_pb.ts";
+import { HttpRuleSchema } from "#gen/google/api/http_pb.ts";
+import { FieldRulesSchema, rules } from "#gen/validate/validate_pb.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
@@ -106,7 +106,7 @@ test("names and numbers match the recorded table", async () => {
   const table = readFileSync(join(import.meta.dirname, "messages.txt"), "utf8")
     .split("\n")
     .filter((line) => line !== "" && !line.startsWith("#"));
-  const modules = globSync("src/wire/protobuf/gen/aperture/**/*_pb.ts", { cwd: ROOT }).sort();
+  const modules = globSync("proto/gen/aperture/**/*_pb.ts", { cwd: ROOT }).sort();
   assert.ok(modules.length >= 25 && table.length > 1000);
   const lines: string[] = [];
   for (const module of modules) {

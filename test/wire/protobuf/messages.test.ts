@@ -16,10 +16,10 @@ import {
 import { nestedTypes, type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
 import fc from "fast-check";
 import { Fault } from "#base/fault.ts";
-import { file_envoy_service_auth_v3_external_auth as AUTH } from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { file_envoy_service_auth_v3_external_auth as AUTH } from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { decode, durationOf, encode, Messages, millisecondsOf } from "#wire/protobuf/messages.ts";
 
-const GEN = join(import.meta.dirname, "../../../src/wire/protobuf/gen");
+const GEN = join(import.meta.dirname, "../../../proto/gen");
 
 /** A choice of one of `size` things, and of values, made from a list of numbers that fast-check shrinks. */
 class Choices {

@@ -9,19 +9,16 @@ import {
   CacheEntrySchema,
   CheckResponseSchema,
   LimiterDecisionSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import {
   CheckHTTPRequestSchema,
   CheckHTTPResponseSchema,
   SocketAddressSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
-import { PostDynamicConfigRequestSchema } from "#wire/protobuf/gen/aperture/policy/language/v1/policy_pb.ts";
-import { ConstantSignalSchema } from "#wire/protobuf/gen/aperture/policy/language/v1/ports_pb.ts";
-import { TickInfoSchema } from "#wire/protobuf/gen/aperture/policy/sync/v1/tick_pb.ts";
-import {
-  GroupStatusSchema,
-  StatusSchema,
-} from "#wire/protobuf/gen/aperture/status/v1/status_pb.ts";
+} from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+import { PostDynamicConfigRequestSchema } from "#gen/aperture/policy/language/v1/policy_pb.ts";
+import { ConstantSignalSchema } from "#gen/aperture/policy/language/v1/ports_pb.ts";
+import { TickInfoSchema } from "#gen/aperture/policy/sync/v1/tick_pb.ts";
+import { GroupStatusSchema, StatusSchema } from "#gen/aperture/status/v1/status_pb.ts";
 import { binaryToJson, jsonToBinary, readJson, toJson } from "#wire/protobuf/protojson.ts";
 
 const UNSET_DECISION = {

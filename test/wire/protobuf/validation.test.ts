@@ -29,15 +29,15 @@ import { Fault } from "#base/fault.ts";
 import {
   type SocketAddress_Protocol,
   SocketAddressSchema,
-} from "#wire/protobuf/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
-import { PostDynamicConfigRequestSchema } from "#wire/protobuf/gen/aperture/policy/language/v1/policy_pb.ts";
+} from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+import { PostDynamicConfigRequestSchema } from "#gen/aperture/policy/language/v1/policy_pb.ts";
 import {
   disabled,
   FieldRulesSchema,
   required,
   rules,
   file_validate_validate as VALIDATE,
-} from "#wire/protobuf/gen/validate/validate_pb.ts";
+} from "#gen/validate/validate_pb.ts";
 import { compileRules, MessageValidator } from "#wire/protobuf/validation.ts";
 
 type Rules = MessageInitShape<typeof FieldRulesSchema>;

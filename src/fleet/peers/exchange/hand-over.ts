@@ -4,7 +4,7 @@
 import { finish } from "#base/async/steps.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
-import { Slices } from "#host/life/slices.ts";
+import { Slices } from "#runtime/life/slices.ts";
 import { isSlotId } from "../../slot-ends.ts";
 import type { Ring } from "../membership/ring.ts";
 import type { OwnedLimiter, OwnedLimiters } from "../owned-limiters.ts";

@@ -2,7 +2,7 @@
 // arrive in order, each once.
 
 import type { Clock } from "#base/clock.ts";
-import type { Slices } from "#host/life/slices.ts";
+import type { Slices } from "#runtime/life/slices.ts";
 import {
   type Channel,
   type ReplyReceiver,

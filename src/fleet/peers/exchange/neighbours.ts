@@ -2,7 +2,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
-import { Slices } from "#host/life/slices.ts";
+import { Slices } from "#runtime/life/slices.ts";
 import type { RequestCounts } from "../../requests.ts";
 import type { Ring, RingMember } from "../membership/ring.ts";
 import type { OwnedLimiter } from "../owned-limiters.ts";

@@ -5,7 +5,7 @@ import { Fault } from "#base/fault.ts";
 import type { Held, HttpRequest } from "#base/handler.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
-import { STATUS_CODES } from "#host/life/node-http.ts";
+import { STATUS_CODES } from "#runtime/life/node-http.ts";
 import { isHost } from "../../transport/host.ts";
 import { MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";

@@ -3,7 +3,7 @@
 import { Fault } from "#base/fault.ts";
 import type { Held, HttpRequest } from "#base/handler.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
-import { validateHeaderName, validateHeaderValue } from "#host/life/node-http.ts";
+import { validateHeaderName, validateHeaderValue } from "#runtime/life/node-http.ts";
 import type { Exchange, RequestHandler, RequestHead, RequestStream } from "../../h2/exchange.ts";
 import { ERROR_CODE } from "../../h2/frames/format.ts";
 import { CONNECTION_FIELDS } from "../../transport/connection-fields.ts";

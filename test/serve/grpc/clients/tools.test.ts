@@ -10,7 +10,7 @@ import { create, fromBinary, toBinary, toJsonString } from "@bufbuild/protobuf";
 import {
   CheckRequestSchema,
   CheckResponseSchema,
-} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { curl, ghz, grpcurl, h2load } from "../../../../deploy/tools/install.ts";
 import { grpcClient } from "../../../kit/clients/grpc.ts";
 import { python } from "../../../kit/clients/grpcio.ts";

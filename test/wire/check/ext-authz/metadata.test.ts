@@ -6,10 +6,10 @@ import { create, fromBinary, type JsonObject, type JsonValue, toBinary } from "@
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
+import { MetadataSchema } from "#gen/envoy/config/core/v3/base_pb.ts";
+import { CheckRequestSchema } from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
-import { MetadataSchema } from "#wire/protobuf/gen/envoy/config/core/v3/base_pb.ts";
-import { CheckRequestSchema } from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { encodeWithUnknown, unknownFields } from "../../../kit/messages/unknown-fields.ts";
 
 const names = new HeaderNames(seededChance(1));

@@ -79,7 +79,7 @@ function sluiceImage(): Image {
     files: {
       "/usr/local/bin/node": realpathSync(execPath),
       ...Object.fromEntries(
-        ["src", "node_modules", "package.json"].map((name) => [
+        ["src", "proto/gen", "node_modules", "package.json"].map((name) => [
           join(workingDir, name),
           realpathSync(join(ROOT, name)),
         ]),

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Fault } from "#base/fault.ts";
 import type { Speed } from "#base/scope.ts";
-import { EXIT, type Main, type ProcessContext, type ProcessEvent, run } from "#host/life/run.ts";
+import { EXIT, type Main, type ProcessContext, type ProcessEvent, run } from "#runtime/life/run.ts";
 import { fakeClock } from "../kit/clock.ts";
 
 function stage(main: Main) {

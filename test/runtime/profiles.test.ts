@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
 import { type HttpReply, isAdministration } from "#base/handler.ts";
-import { realClock } from "#host/life/clock.ts";
-import { profiles } from "#host/profiling/routes.ts";
+import { realClock } from "#runtime/life/clock.ts";
+import { profiles } from "#runtime/profiling/routes.ts";
 import { callRoute } from "../kit/clients/route.ts";
 import { type FakeClock, fakeClock } from "../kit/clock.ts";
 

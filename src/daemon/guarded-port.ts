@@ -1,7 +1,7 @@
 // Opens one port of the process: its guard of administration, and what the log says about who can reach it.
 
 import { Fault } from "#base/fault.ts";
-import { statusText } from "#host/status/status.ts";
+import { statusText } from "#runtime/status/status.ts";
 import { openAdministration } from "#serve/administration.ts";
 import { openPort, type Port } from "#serve/port.ts";
 import { keyOf, type PortSettings } from "#serve/settings.ts";

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { readTextFile, readTextFileOrPipe } from "#host/life/text-file.ts";
+import { readTextFile, readTextFileOrPipe } from "#runtime/life/text-file.ts";
 import { folderOf } from "../kit/folder.ts";
 
 test("a regular file is read, also through a link; anything else is refused by name without being opened", async (t) => {

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
 import { Scope } from "#base/scope.ts";
-import { startProcess, stopTimeLimit } from "#process/process.ts";
+import { startProcess, stopTimeLimit } from "#daemon/process.ts";
 import { memoryStore } from "#store/memory.ts";
 import { processContext } from "../kit/process-context.ts";
 import { configOf } from "../kit/sluice/config.ts";

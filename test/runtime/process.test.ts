@@ -8,9 +8,9 @@ import { type TestContext, test } from "node:test";
 import { folderOf } from "../kit/folder.ts";
 
 const SCRIPT = (main: string) => `
-  import { realClock } from "#host/life/clock.ts";
-  import { run } from "#host/life/run.ts";
-  import { operatingSystem } from "#host/life/operating-system.ts";
+  import { realClock } from "#runtime/life/clock.ts";
+  import { run } from "#runtime/life/run.ts";
+  import { operatingSystem } from "#runtime/life/operating-system.ts";
   await run(async (context) => { ${main} }, operatingSystem(realClock()));
 `;
 
@@ -74,7 +74,7 @@ test("a drain that was cut ends with the code of its signal even while a thread 
 
 test("rarely used modules are not loaded before they are needed", async () => {
   const main = `const { Metrics } = await import("#telemetry/metrics/metrics.ts");
-    const { profiles } = await import("#host/profiling/routes.ts");
+    const { profiles } = await import("#runtime/profiling/routes.ts");
     const settings = { cpu_profiler: false, profiles_path: "default" };
     const made = profiles(settings, { service: "x", argv: [], clock: context.clock });
     const { createRequire } = await import("node:module");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { realChance, realClock } from "#host/life/clock.ts";
+import { realChance, realClock } from "#runtime/life/clock.ts";
 
 test("wall time has fractions and is always within a millisecond of the system clock", () => {
   const { wall } = realClock();

@@ -6,7 +6,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { Fault } from "#base/fault.ts";
-import { WatchedFiles } from "#host/life/watched-files.ts";
+import { WatchedFiles } from "#runtime/life/watched-files.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { folderOf } from "../kit/folder.ts";
 import { memoryLog } from "../kit/sluice/log.ts";

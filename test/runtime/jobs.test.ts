@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Fault } from "#base/fault.ts";
-import { JobGroup, type JobGroupSettings, type JobSettings } from "#host/life/jobs.ts";
-import { Health } from "#host/status/health.ts";
-import { StatusNode } from "#host/status/status.ts";
+import { JobGroup, type JobGroupSettings, type JobSettings } from "#runtime/life/jobs.ts";
+import { Health } from "#runtime/status/health.ts";
+import { StatusNode } from "#runtime/status/status.ts";
 import { fakeClock } from "../kit/clock.ts";
 
 const EVERY_10_S: JobSettings = {

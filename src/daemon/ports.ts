@@ -2,10 +2,10 @@
 // itself; where it is configured, a port of its own for administration; and the ports of telemetry.
 
 import { isAdministration, type Route } from "#base/handler.ts";
-import { compactHeap, useOptimizingCompilers } from "#host/life/after-start.ts";
-import { profiles } from "#host/profiling/routes.ts";
-import { info } from "#host/status/info.ts";
-import { healthRoute, infoRoutes, statusRoutes } from "#host/status/routes.ts";
+import { compactHeap, useOptimizingCompilers } from "#runtime/life/after-start.ts";
+import { profiles } from "#runtime/profiling/routes.ts";
+import { info } from "#runtime/status/info.ts";
+import { healthRoute, infoRoutes, statusRoutes } from "#runtime/status/routes.ts";
 import type { Port } from "#serve/port.ts";
 import { logRoutes } from "#telemetry/log/routes.ts";
 import { metricsRoute } from "#telemetry/metrics/metrics.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Route } from "#base/handler.ts";
-import { profiles } from "#host/profiling/routes.ts";
-import { info, version } from "#host/status/info.ts";
-import { healthRoute, infoRoutes, statusRoutes } from "#host/status/routes.ts";
-import { StatusNode, timestamp } from "#host/status/status.ts";
+import { profiles } from "#runtime/profiling/routes.ts";
+import { info, version } from "#runtime/status/info.ts";
+import { healthRoute, infoRoutes, statusRoutes } from "#runtime/status/routes.ts";
+import { StatusNode, timestamp } from "#runtime/status/status.ts";
 import { Metrics, metricsRoute } from "#telemetry/metrics/metrics.ts";
 import { callRoute } from "../kit/clients/route.ts";
 import { fakeClock } from "../kit/clock.ts";

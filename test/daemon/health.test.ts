@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Fault } from "#base/fault.ts";
-import type { SluiceProcess } from "#process/process.ts";
+import type { SluiceProcess } from "#daemon/process.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { type ProcessOnOptions, processOn } from "../kit/process.ts";

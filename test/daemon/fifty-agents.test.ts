@@ -8,7 +8,7 @@ import { performance } from "node:perf_hooks";
 import { test } from "node:test";
 import { startAgentProcess } from "#agent/process.ts";
 import { Scope } from "#base/scope.ts";
-import { realChance } from "#host/life/clock.ts";
+import { realChance } from "#runtime/life/clock.ts";
 import { sharedStore } from "../../src/cli/processes/shared-store.ts";
 import { startEtcd } from "../kit/etcd/cluster.ts";
 import { folderOf } from "../kit/folder.ts";

@@ -4,7 +4,7 @@
 import { Fault } from "#base/fault.ts";
 import { isAdministration, type Route } from "#base/handler.ts";
 import { joinHostPort, splitHostPort } from "#base/net/host-port.ts";
-import { probeRoute } from "#host/status/routes.ts";
+import { probeRoute } from "#runtime/status/routes.ts";
 import type { Port } from "#serve/port.ts";
 import { metricsRoute } from "#telemetry/metrics/metrics.ts";
 import { openGuarded } from "./guarded-port.ts";
