@@ -24,7 +24,7 @@ export async function openGuarded(
   process: SluiceProcess,
   { name, settings, part }: GuardedPort,
 ): Promise<Port> {
-  const { clock, scope, serverMetrics, turns, health } = process;
+  const { clock, scope, serverMetrics, readScheduler, health } = process;
   const { routes, services } = part;
   const log = process.log.child(name);
   const { listener, tls, administration } = settings;
@@ -36,7 +36,7 @@ export async function openGuarded(
     services,
     routes,
     guard,
-    turns,
+    readScheduler,
     clock,
     log,
     meter: serverMetrics,

@@ -27,7 +27,7 @@ export async function openPeerPort(
   process: SluiceProcess,
   { addr, key, service, tls, sharedKey }: PeerPortOptions,
 ): Promise<Port> {
-  const { clock, serverMetrics, settings, turns, isChosen } = process;
+  const { clock, serverMetrics, settings, readScheduler, isChosen } = process;
   const log = process.log.child("peer-port");
   const { server } = settings;
   const open = (at: string) =>
@@ -41,7 +41,7 @@ export async function openPeerPort(
       services: [service],
       routes: [],
       guard: NO_GUARD,
-      turns,
+      readScheduler,
       clock,
       log,
       meter: serverMetrics,

@@ -8,13 +8,14 @@ import type { GrpcService, Route } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
 import type { RefusedConnection, ServerMeter } from "#base/server-meter.ts";
+import type { RequestHandler } from "#h2/exchange.ts";
+import { Http2Server } from "#h2/http2-server.ts";
+import type { ReadScheduler } from "#h2/read-scheduler.ts";
 import type { Descriptors } from "#wire/protobuf/descriptors.ts";
 import type { Guard } from "./administration.ts";
 import { grpcRequestHandler } from "./grpc/request-handler.ts";
-import type { RequestHandler } from "./h2/exchange.ts";
-import { h2Transport } from "./h2/transport.ts";
 import { frontPage } from "./http/front-page.ts";
-import { type HttpTransport, httpTransport } from "./http/transport.ts";
+import { HttpServer } from "./http/http-server.ts";
 import { ConnectionAcceptor, type OpenConnection } from "./listen/acceptor.ts";
 import { isLocal, readAddress, showAddress } from "./listen/address.ts";
 import { bind } from "./listen/bind.ts";
@@ -29,8 +30,7 @@ import {
   openTlsTerminator,
   type TlsTerminator,
 } from "./tls/terminator.ts";
-import type { Transport } from "./transport/transport.ts";
-import type { Turns } from "./turns.ts";
+import type { Transport } from "./transport.ts";
 
 /**
  * Far more than a sidecar or a fleet's controller sees, and together with the other files that a process opens
@@ -47,7 +47,7 @@ export interface PortOptions {
   /** Asked before routes and services of administration, those of the port itself included. */
   readonly guard: Guard;
   /** One for all ports of the process. */
-  readonly turns: Turns;
+  readonly readScheduler: ReadScheduler;
   readonly clock: Clock;
   readonly log: Log;
   readonly meter?: ServerMeter;
@@ -85,13 +85,13 @@ export interface Port {
 
 /** Opens the port, or throws a Fault that names the setting at fault. */
 export async function openPort(options: PortOptions): Promise<Port> {
-  const { settings, turns, clock, log, meter } = options;
+  const { settings, readScheduler: scheduler, clock, log, meter } = options;
   const binding = await readAddress(settings.listener);
   const health = healthService(options.services);
   const described = [...options.services, health.service];
   const services = [...described, ...reflection(options, described)].map(options.guard.service);
   const routes = withFrontPage(options.routes, services).map(options.guard.route);
-  const http1 = httpTransport({ routes, settings: settings.http, turns, clock, log, meter });
+  const http1 = new HttpServer({ routes, settings: settings.http, scheduler, clock, log, meter });
   const http2 = await http2Transport(options, services, http1);
   const transports = [http1, http2];
   const refused = (why: RefusedConnection) => meter?.connectionRefused(why);
@@ -149,7 +149,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     health,
     services: options.services,
     transports,
-    turns,
+    scheduler,
     release,
   });
   return {
@@ -175,25 +175,24 @@ function strangerLog({ clock, log }: Pick<PortOptions, "clock" | "log">): () => 
 
 /** Sluice's transport, which carries gRPC and JSON, or on request the gRPC library, which carries gRPC only. */
 async function http2Transport(
-  { settings, turns, clock, log, meter }: PortOptions,
+  { settings, readScheduler: scheduler, clock, log, meter }: PortOptions,
   services: readonly GrpcService[],
-  http: HttpTransport,
+  http: HttpServer,
 ): Promise<Transport> {
   if (settings.grpc.transport === "grpc-js") {
     // Loaded only on request: it takes time and memory.
-    const { grpcTransport } = await import("./grpc-js/transport.ts");
-    return grpcTransport(services, settings.grpc, { clock, log, meter });
+    const { grpcJsServer } = await import("./grpc-js/grpc-js-server.ts");
+    return grpcJsServer(services, settings.grpc, { clock, log, meter });
   }
   const { repliesUnread } = http;
   const grpc = grpcRequestHandler(services, settings.grpc, { clock, log, meter }, repliesUnread);
   const handleRequest: RequestHandler = (stream, head, last) =>
     (grpc.accepts(head) ? grpc.handle : http.handleRequest)(stream, head, last);
-  return h2Transport({
+  return new Http2Server({
     handleRequest,
     repliesUnread,
-    grpc: settings.grpc,
-    http: settings.http,
-    turns,
+    settings: { ...settings.http, ...settings.grpc },
+    scheduler,
     clock,
     log,
     meter,
@@ -221,7 +220,14 @@ function withFrontPage(
 }
 
 function listenerOf(
-  { settings, turns, clock, log, meter, maxConnections = MAX_CONNECTIONS }: PortOptions,
+  {
+    settings,
+    readScheduler: scheduler,
+    clock,
+    log,
+    meter,
+    maxConnections = MAX_CONNECTIONS,
+  }: PortOptions,
   acceptor: ConnectionAcceptor,
 ): Server {
   const { keep_alive } = settings.listener;
@@ -242,7 +248,7 @@ function listenerOf(
     log.warn({ most: maxConnections }, "refused connections: too many are open");
   });
   listener.on("connection", (socket: Socket) => {
-    turns.accepted();
+    scheduler.connectionAccepted();
     acceptor.accept(socket);
   });
   return listener;

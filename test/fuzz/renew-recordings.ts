@@ -13,7 +13,7 @@ import { promisify } from "node:util";
 import { Client, credentials, Metadata } from "@grpc/grpc-js";
 import { NO_GUARD } from "#serve/administration.ts";
 import { openPort } from "#serve/port.ts";
-import { Turns } from "#serve/turns.ts";
+import { ReadScheduler } from "#h2/read-scheduler.ts";
 import { curl, ghz, grpcio, grpcurl, h2load } from "../../deploy/tools/install.ts";
 import { fuzzService, ROUTES } from "../kit/fuzz/services.ts";
 import { startEnvoy, startService } from "../kit/servers/envoy.ts";
@@ -31,7 +31,7 @@ const port = await openPort({
   services: [fuzzService(realClock, () => undefined)],
   routes: ROUTES,
   settings: portSettings({ grpc: { transport: "own", enable_reflection: false } }),
-  turns: new Turns(realClock),
+  readScheduler: new ReadScheduler(realClock),
   clock: realClock,
   log: memoryLog(),
 });

@@ -20,6 +20,12 @@ export function canonicalAddress(text: string): string {
   return address === undefined ? text : format(address);
 }
 
+/** Whether an address belongs to the loopback interface, however it is spelled. */
+export function isLoopback(address: string): boolean {
+  const canonical = canonicalAddress(address);
+  return canonical === "::1" || canonical.startsWith("127.");
+}
+
 /**
  * The first address of the network that an address is in, whose prefix has `bits4` or `bits6` bits: 192.0.2.77 with 24
  * bits gives 192.0.2.0. Other text is returned unchanged.

@@ -15,7 +15,7 @@ import { CODES, type Code, Fault } from "#base/fault.ts";
 import type { StreamHandler, UnaryHandler } from "#base/handler.ts";
 import type { MeteredMethod } from "#base/server-meter.ts";
 import { abandonedCode, failureOf, type MethodRow } from "../grpc/methods.ts";
-import type { TransportContext } from "../transport/context.ts";
+import type { TransportContext } from "../transport.ts";
 import { GrpcCall, type LibraryCall } from "./call.ts";
 
 interface Status {

@@ -1,7 +1,7 @@
 // gRPC metadata in header fields: which values handlers see, and which ones they may send.
 
 import { Fault } from "#base/fault.ts";
-import { CONNECTION_FIELDS } from "../transport/connection-fields.ts";
+import { CONNECTION_FIELDS } from "#h2/exchange.ts";
 
 const BINARY = "-bin";
 /** Names that the transport sets itself or that HTTP/2 forbids. */

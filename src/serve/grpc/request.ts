@@ -1,7 +1,7 @@
 // The gRPC part of a request's header section, derived once for all requests that share the head.
 
-import type { RequestHead } from "../h2/exchange.ts";
-import { parseTimeout } from "../transport/grpc-timeout.ts";
+import type { RequestHead } from "#h2/exchange.ts";
+import { parseTimeout } from "../grpc-timeout.ts";
 import type { MethodRow } from "./methods.ts";
 import { type CallStatus, DEADLINE_PASSED } from "./status.ts";
 

@@ -2,7 +2,7 @@
 // for room when they send; a caller that sends ahead can fill one window at most.
 
 import { Fault } from "#base/fault.ts";
-import type { Exchange, RequestStream } from "../h2/exchange.ts";
+import type { Exchange, RequestStream } from "#h2/exchange.ts";
 import { type CallContext, RunningCall } from "./call.ts";
 import { MessageReader } from "./messages/message-reader.ts";
 import type { MethodRow } from "./methods.ts";

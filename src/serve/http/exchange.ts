@@ -5,12 +5,12 @@
 import { Fault } from "#base/fault.ts";
 import type { Call, Held, HttpReply, HttpRequest, Route } from "#base/handler.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
+import { MAX_BUFFERED_TOTAL } from "#h2/limits.ts";
+import type { ReadScheduler } from "#h2/read-scheduler.ts";
+import type { ReplyMemory } from "#h2/unconfirmed-replies.ts";
+import { parseTimeout, requireTimeout } from "../grpc-timeout.ts";
 import type { HttpSettings } from "../settings.ts";
-import type { TransportContext } from "../transport/context.ts";
-import { parseTimeout, requireTimeout } from "../transport/grpc-timeout.ts";
-import { MAX_BUFFERED_TOTAL } from "../transport/limits.ts";
-import type { ReplyMemory } from "../transport/unconfirmed-replies.ts";
-import type { Turns } from "../turns.ts";
+import type { TransportContext } from "../transport.ts";
 import {
   acceptsBody,
   BodyBuffer,
@@ -36,7 +36,7 @@ const SMALL_REPLY = 16 * 1024;
 export interface HttpContext extends TransportContext {
   readonly router: Router;
   readonly settings: HttpSettings;
-  readonly turns: Turns;
+  readonly scheduler: ReadScheduler;
   /** Callers are asked to move to another connection. */
   closeAfterReply: boolean;
   /** New requests are refused. */

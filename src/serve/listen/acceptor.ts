@@ -7,11 +7,12 @@ import type { Log } from "#base/log.ts";
 import { joinHostPort } from "#base/net/host-port.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import type { RefusedConnection } from "#base/server-meter.ts";
+import { checkHandshake } from "#h2/handshake.ts";
 import type { PortSettings } from "../settings.ts";
-import type { ApplicationProtocol, Transport } from "../transport/transport.ts";
+import type { ApplicationProtocol, Transport } from "../transport.ts";
 import { type Displaceable, Displacement } from "./displacement.ts";
 import type { Places } from "./places.ts";
-import { checkHandshake, detectProtocol, peek } from "./protocol.ts";
+import { detectProtocol, peek } from "./protocol.ts";
 import type { TlsMismatches } from "./tls-mismatch.ts";
 
 /**
@@ -299,7 +300,7 @@ export class ConnectionAcceptor {
       brokenFault: "broken_preface",
     } as const;
     this.#awaitBytes(socket, expected, (answer) => {
-      if (answer === "yes") this.#serve(socket, http2, held);
+      if (answer === "complete") this.#serve(socket, http2, held);
       else this.#refuse(socket, "broken_preface");
     });
   }

@@ -2,9 +2,8 @@
 // addresses that hold few, such as those of probes. A peer with one address of an IPv6 network of 64 bits can use all of
 // them (RFC 4291 §2.5.1), so such a network counts as one address.
 
-import { networkOf } from "#base/net/ip-address.ts";
+import { isLoopback, networkOf } from "#base/net/ip-address.ts";
 import type { RefusedConnection } from "#base/server-meter.ts";
-import { isLoopbackAddress } from "../transport/peer-address.ts";
 
 /** Share of all places that one address may hold. Loopback addresses and Unix sockets have no such limit. */
 const SHARE_PER_ADDRESS = 0.5;
@@ -54,5 +53,5 @@ export function addressKey(remoteAddress: string | undefined): string {
 }
 
 function isLocal(remoteAddress: string | undefined): boolean {
-  return remoteAddress === undefined || isLoopbackAddress(remoteAddress);
+  return remoteAddress === undefined || isLoopback(remoteAddress);
 }

@@ -7,9 +7,9 @@ import { pause } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import type { GrpcService } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
+import type { ReadScheduler } from "#h2/read-scheduler.ts";
 import type { DrainSettings } from "../settings.ts";
-import type { Transport } from "../transport/transport.ts";
-import type { Turns } from "../turns.ts";
+import type { Transport } from "../transport.ts";
 import type { ConnectionAcceptor } from "./acceptor.ts";
 
 /**
@@ -26,7 +26,7 @@ interface ShutdownOptions {
   readonly health: { beginDrain(): void; close(): void };
   readonly services: readonly Pick<GrpcService, "drain">[];
   readonly transports: readonly Transport[];
-  readonly turns: Turns;
+  readonly scheduler: ReadScheduler;
   /** Releases everything that is not a connection. */
   readonly release: () => void;
 }
@@ -90,12 +90,12 @@ export class Shutdown {
 
   /** Waits until no connection is being accepted, and what new ones have sent is handled. */
   async #noNewcomers(): Promise<void> {
-    const { turns } = this.#options;
+    const { scheduler } = this.#options;
     let quiet = 0;
     for (let turn = 0; turn < MAX_TURNS && quiet < QUIET_TURNS; turn++) {
       if (this.#cut.signal.aborted) return;
       await nextTurn();
-      quiet = turns.accepting ? 0 : quiet + 1;
+      quiet = scheduler.accepting ? 0 : quiet + 1;
     }
   }
 }

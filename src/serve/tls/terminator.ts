@@ -9,7 +9,7 @@ import { PRE_SHARED_KEY_TLS, type PreSharedKey } from "#base/net/pre-shared-key.
 import type { RefusedConnection, ServerMeter } from "#base/server-meter.ts";
 import { WatchedFiles } from "#runtime/life/watched-files.ts";
 import type { TlsSettings } from "../settings.ts";
-import type { ApplicationProtocol } from "../transport/transport.ts";
+import type { ApplicationProtocol } from "../transport.ts";
 import { credentialsOf, requireFiles } from "./credentials.ts";
 import { ExpiryReminder } from "./expiry.ts";
 

@@ -17,9 +17,9 @@ await serve(address, Number(size));
 
 /** Sluice's port with its own transport, and a handler that returns constant bytes. */
 async function serveOwn(target: string, bytes: number): Promise<void> {
-  const [{ openPort }, { Turns }, { NO_GUARD }, { realClock }] = await Promise.all([
+  const [{ openPort }, { ReadScheduler }, { NO_GUARD }, { realClock }] = await Promise.all([
     import("#serve/port.ts"),
-    import("#serve/turns.ts"),
+    import("#h2/read-scheduler.ts"),
     import("#serve/administration.ts"),
     import("#runtime/life/clock.ts"),
   ]);
@@ -34,7 +34,7 @@ async function serveOwn(target: string, bytes: number): Promise<void> {
     ],
     routes: [],
     guard: NO_GUARD,
-    turns: new Turns(clock),
+    readScheduler: new ReadScheduler(clock),
     clock,
     log: silentLog(),
     settings: {

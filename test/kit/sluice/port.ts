@@ -10,11 +10,11 @@ import type {
   RefusedConnection,
   ServerMeter,
 } from "#base/server-meter.ts";
+import { ReadScheduler } from "#h2/read-scheduler.ts";
 import { realClock as hostClock } from "#runtime/life/clock.ts";
 import { NO_GUARD } from "#serve/administration.ts";
 import { openPort, type Port, type PortOptions } from "#serve/port.ts";
 import type { PortSettings } from "#serve/settings.ts";
-import { Turns } from "#serve/turns.ts";
 import { type MemoryLog, memoryLog } from "./log.ts";
 
 export const realClock: Clock = hostClock();
@@ -95,7 +95,7 @@ export async function testPort(
     services: [],
     routes: [],
     guard: NO_GUARD,
-    turns: new Turns(realClock),
+    readScheduler: new ReadScheduler(realClock),
     clock: realClock,
     log,
     ...options,

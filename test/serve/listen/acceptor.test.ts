@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { ConnectionAcceptor } from "#serve/listen/acceptor.ts";
 import { Places } from "#serve/listen/places.ts";
-import type { Transport } from "#serve/transport/transport.ts";
+import type { Transport } from "#serve/transport.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
 import { portSettings, realClock } from "../../kit/sluice/port.ts";
 import { until } from "../../kit/until.ts";

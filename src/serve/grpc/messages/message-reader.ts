@@ -1,7 +1,7 @@
 // Extracts length-prefixed messages from a body that arrives in pieces. Buffers grow in proportion to what has
 // arrived, never to what a prefix announces, and count against the limits of the connection.
 
-import type { RequestStream } from "../../h2/exchange.ts";
+import type { RequestStream } from "#h2/exchange.ts";
 import {
   type CallStatus,
   INVALID_COMPRESSED_FLAG,

@@ -3,11 +3,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Fault } from "#base/fault.ts";
 import type { Held, HttpRequest } from "#base/handler.ts";
+import { isHost } from "#base/http/host.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
+import { MAX_CONCURRENT_CALLS } from "#h2/limits.ts";
 import { STATUS_CODES } from "#runtime/life/node-http.ts";
-import { isHost } from "../../transport/host.ts";
-import { MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";
 import { linger } from "../reply.ts";
 import type { HeadStart } from "./head-start.ts";

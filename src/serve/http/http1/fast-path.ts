@@ -5,8 +5,8 @@
 import type { Socket } from "node:net";
 import type { Held, HttpRequest } from "#base/handler.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
-import { type Waiting, WORK_OF_JSON_REQUEST } from "../../turns.ts";
-import type { WaitingBytes } from "../../waiting-bytes.ts";
+import type { PooledBytes } from "#h2/read-buffers.ts";
+import { type QueuedReader, WORK_OF_JSON_REQUEST } from "#h2/read-scheduler.ts";
 import { NO_BODY } from "../body.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";
 import { FastReplyWriter } from "./fast-reply.ts";
@@ -55,7 +55,7 @@ export class FastPath {
   }
 }
 
-class FastConnection implements Waiting {
+class FastConnection implements QueuedReader {
   since = 0;
   readonly socket: Socket;
   readonly fastPath: FastPath;
@@ -64,7 +64,7 @@ class FastConnection implements Waiting {
   /** Bytes that arrived while a reply was pending. */
   #rest: Buffer | undefined;
   /** Bytes that were read before it was this connection's turn. */
-  #unhandled: WaitingBytes | undefined;
+  #unhandled: PooledBytes | undefined;
   /** Nothing has been handled yet. */
   #isNew = true;
   /** The caller has closed its half. */
@@ -142,27 +142,27 @@ class FastConnection implements Waiting {
   }
 
   #receive(chunk: Buffer): void {
-    const { turns } = this.fastPath.context;
-    if (this.#unhandled === undefined && turns.enter()) {
-      turns.spend(WORK_OF_JSON_REQUEST);
+    const { scheduler } = this.fastPath.context;
+    if (this.#unhandled === undefined && scheduler.startSlice()) {
+      scheduler.spend(WORK_OF_JSON_REQUEST);
       this.#handle(chunk);
       return;
     }
     // A paused socket may have one more read in hand.
     if (this.#unhandled === undefined) {
-      this.since = turns.now();
-      turns.wait(this, this.#isNew);
+      this.since = scheduler.now();
+      scheduler.enqueue(this, this.#isNew);
     }
     const before = this.#takeUnhandled();
     const all = before === undefined ? chunk : Buffer.concat([before, chunk]);
-    this.#unhandled = turns.memory.store(all);
+    this.#unhandled = scheduler.buffers.store(all);
     this.socket.pause();
   }
 
   work(): boolean {
     const chunk = this.#takeUnhandled();
     if (chunk === undefined || this.socket.destroyed) return false;
-    this.fastPath.context.turns.spend(WORK_OF_JSON_REQUEST);
+    this.fastPath.context.scheduler.spend(WORK_OF_JSON_REQUEST);
     this.socket.resume();
     this.#handle(chunk);
     if (this.#ended && !this.#handedOver) this.#end();

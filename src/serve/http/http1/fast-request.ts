@@ -3,7 +3,7 @@
 // only parsed here if RFC 9112 leaves one meaning, so that both parsers can never disagree on where it ends. Strings are
 // made only of what is asked for: making them of all names and values costs more than the rest of the parser.
 
-import { isHost } from "../../transport/host.ts";
+import { isHost } from "#base/http/host.ts";
 
 /** Longer header sections are rare and left to Node. */
 const MAX_HEAD = 4_096;

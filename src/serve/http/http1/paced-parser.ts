@@ -3,8 +3,8 @@
 // that pipeline requests would fill every turn of the event loop, and a new connection would wait for all of them.
 
 import type { Socket } from "node:net";
-import type { Turns, Waiting } from "../../turns.ts";
-import type { WaitingBytes } from "../../waiting-bytes.ts";
+import type { PooledBytes } from "#h2/read-buffers.ts";
+import type { QueuedReader, ReadScheduler } from "#h2/read-scheduler.ts";
 
 /** Bytes that Node's parser gets at once: about five checks. */
 const SLICE = 1_024;
@@ -17,22 +17,22 @@ interface NodeListeners {
   end(): void;
 }
 
-export class PacedParser implements Waiting {
+export class PacedParser implements QueuedReader {
   since = 0;
   readonly #socket: Socket;
-  readonly #turns: Turns;
+  readonly #scheduler: ReadScheduler;
   readonly #node: NodeListeners;
   /** Bytes that Node's parser has not got yet. While there are some, the connection waits: in line, or for its caller to read replies. */
   #held: Buffer | undefined;
   /** The same while the connection is in line. */
-  #waiting: WaitingBytes | undefined;
+  #waiting: PooledBytes | undefined;
   #inLine = false;
   /** The caller has closed its half behind bytes that are held. */
   #ended = false;
 
-  constructor(socket: Socket, turns: Turns, node: NodeListeners) {
+  constructor(socket: Socket, scheduler: ReadScheduler, node: NodeListeners) {
     this.#socket = socket;
-    this.#turns = turns;
+    this.#scheduler = scheduler;
     this.#node = node;
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
     // Node's server pauses a connection whose caller does not read its replies, and resumes it when it has.
@@ -63,7 +63,7 @@ export class PacedParser implements Waiting {
       this.#held !== undefined &&
       this.#attached &&
       !socket.isPaused() &&
-      this.#turns.goesOn
+      this.#scheduler.mayContinue
     );
     if (!this.#attached) this.#take();
     if (this.#held !== undefined && !socket.isPaused()) this.#wait();
@@ -81,7 +81,7 @@ export class PacedParser implements Waiting {
   }
 
   #receive(chunk: Buffer): void {
-    if (this.heldBytes === 0 && this.#turns.enter()) {
+    if (this.heldBytes === 0 && this.#scheduler.startSlice()) {
       this.parse(chunk);
       return;
     }
@@ -91,12 +91,12 @@ export class PacedParser implements Waiting {
 
   #wait(): void {
     this.#socket.pause();
-    if (this.#held !== undefined) this.#waiting = this.#turns.memory.store(this.#held);
+    if (this.#held !== undefined) this.#waiting = this.#scheduler.buffers.store(this.#held);
     this.#held = undefined;
     if (this.#inLine) return;
     this.#inLine = true;
-    this.since = this.#turns.now();
-    this.#turns.wait(this);
+    this.since = this.#scheduler.now();
+    this.#scheduler.enqueue(this);
   }
 
   /** Takes and returns the bytes that are held. */

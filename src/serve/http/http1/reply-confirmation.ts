@@ -5,9 +5,27 @@
 import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import type { Held } from "#base/handler.ts";
-import { RESET_WITHIN_MS } from "../../transport/limits.ts";
-import { type ReplyMemory, UnconfirmedReplies } from "../../transport/unconfirmed-replies.ts";
+import { type ReplyMemory, UnconfirmedReplies } from "#h2/unconfirmed-replies.ts";
 import { NO_BODY } from "../body.ts";
+
+/** Memory of unconfirmed replies over HTTP/1.1, for all connections together. HTTP/2 counts them as buffered bytes. */
+export const MAX_UNCONFIRMED_BYTES = 16 * 1024 * 1024;
+/** Time for the reset of a caller on another machine to arrive after it has closed its side. */
+const RESET_WITHIN_MS = 250;
+
+export class SharedReplyMemory implements ReplyMemory {
+  #reserved = 0;
+
+  reserve(bytes: number): boolean {
+    if (this.#reserved + bytes > MAX_UNCONFIRMED_BYTES) return false;
+    this.#reserved += bytes;
+    return true;
+  }
+
+  release(bytes: number): void {
+    this.#reserved -= bytes;
+  }
+}
 
 interface ConfirmationContext {
   readonly clock: Clock;

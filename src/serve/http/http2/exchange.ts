@@ -3,11 +3,10 @@
 import { Fault } from "#base/fault.ts";
 import type { Held, HttpRequest } from "#base/handler.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
+import type { Exchange, RequestHandler, RequestHead, RequestStream } from "#h2/exchange.ts";
+import { CONNECTION_FIELDS } from "#h2/exchange.ts";
+import { MAX_BUFFERED_PER_CONNECTION } from "#h2/limits.ts";
 import { validateHeaderName, validateHeaderValue } from "#runtime/life/node-http.ts";
-import type { Exchange, RequestHandler, RequestHead, RequestStream } from "../../h2/exchange.ts";
-import { ERROR_CODE } from "../../h2/frames/format.ts";
-import { CONNECTION_FIELDS } from "../../transport/connection-fields.ts";
-import { MAX_BUFFERED_PER_CONNECTION } from "../../transport/limits.ts";
 import { NO_BODY } from "../body.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";
 import { Http2Headers } from "./headers.ts";
@@ -150,7 +149,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
 
   protected abortReply(): void {
     const { localClosed } = this.#stream;
-    if (!localClosed) this.#stream.reset(ERROR_CODE.cancel);
+    if (!localClosed) this.#stream.cancel();
     this.finished(localClosed);
   }
 

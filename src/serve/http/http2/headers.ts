@@ -2,7 +2,7 @@
 // no difference between the versions.
 
 import type { HttpRequest } from "#base/handler.ts";
-import type { RequestHead } from "../../h2/exchange.ts";
+import type { RequestHead } from "#h2/exchange.ts";
 
 /** Fields of which only the first value counts, since lists make no sense for them (Node's `message.headers`). */
 const SINGLE: ReadonlySet<string> = new Set([
