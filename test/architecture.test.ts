@@ -266,7 +266,6 @@ const INSIDE: Readonly<Record<string, Layers>> = {
   h2: {
     shared: [
       "exchange.ts",
-      "fixed-block.ts",
       "limits.ts",
       "read-buffers.ts",
       "read-scheduler.ts",
@@ -281,7 +280,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
     },
   },
   serve: {
-    shared: ["grpc-timeout.ts", "settings.ts", "transport.ts"],
+    shared: ["cancellable-call.ts", "grpc-timeout.ts", "settings.ts", "transport.ts"],
     parts: {
       standard: [],
       grpc: [],
@@ -293,7 +292,15 @@ const INSIDE: Readonly<Record<string, Layers>> = {
     },
   },
   "serve/http": {
-    shared: ["exchange.ts", "body.ts", "costly-queue.ts", "reply.ts", "request.ts", "router.ts"],
+    shared: [
+      "body.ts",
+      "context.ts",
+      "costly-queue.ts",
+      "exchange.ts",
+      "reply.ts",
+      "request.ts",
+      "router.ts",
+    ],
     parts: { http1: [], http2: [] },
   },
 };

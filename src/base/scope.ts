@@ -1,5 +1,5 @@
-// Stops what was started, in reverse order, each once, at one of two speeds: a drain lets work in progress finish, a
-// cut does not.
+// Stops started parts in reverse order, each once, at one of two speeds: a drain lets work in progress finish, a cut
+// does not.
 
 export type Speed = "drain" | "cut";
 

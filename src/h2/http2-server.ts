@@ -1,6 +1,7 @@
 // The HTTP/2 server: it takes over sockets, and owns all connections, the memory they share, their ages and their ends.
 
 import type { Socket } from "node:net";
+import { WarningLimiter } from "#base/async/warning-limiter.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import type { Http2Fault, ServerMeter } from "#base/server-meter.ts";
@@ -8,7 +9,6 @@ import { Connection, type ConnectionContext } from "./connection/connection.ts";
 import { PacedReader } from "./connection/paced-reader.ts";
 import { ConnectionMonitor, type Http2Timeouts, sweepInterval } from "./connection/timeouts.ts";
 import type { RequestHandler, RequestHead } from "./exchange.ts";
-import { FaultLog } from "./fault-log.ts";
 import { ChunkPool } from "./frames/output.ts";
 import {
   LINGER_MS,
@@ -18,7 +18,7 @@ import {
 } from "./limits.ts";
 import type { ReadScheduler } from "./read-scheduler.ts";
 
-/** Fraction by which the age of connections is spread, so that those opened together do not all close together. */
+/** Relative spread of connection ages, so that connections opened together do not close together. */
 const AGE_SPREAD = 0.1;
 
 /** Under their documented names in the configuration. Times are in ms; 0 = no limit. */
@@ -36,7 +36,7 @@ export interface Http2Settings {
 
 interface Http2ServerOptions {
   readonly handleRequest: RequestHandler;
-  /** Whether requests with this method and path get a reply even if they are malformed; none do if it is left out. */
+  /** Whether requests with this method and path get a reply even if they are malformed. Default: none do. */
   readonly repliesUnread?: (head: RequestHead) => boolean;
   readonly settings: Http2Settings;
   readonly scheduler: ReadScheduler;
@@ -47,12 +47,10 @@ interface Http2ServerOptions {
   readonly chance?: () => number;
 }
 
-/** An open connection with its monitor and the alarm that is set for it. */
 interface OpenConnection {
   readonly socket: Socket;
   readonly monitor: ConnectionMonitor;
   readonly connection: Connection;
-  /** Cancels the alarm that is set for the connection. */
   cancelAlarm: () => void;
 }
 
@@ -64,7 +62,7 @@ export class Http2Server implements ConnectionContext {
   readonly maxFields: number;
   readonly #options: Http2ServerOptions;
   readonly #timeouts: Http2Timeouts;
-  readonly #faultLog: FaultLog;
+  readonly #warnings: WarningLimiter;
   readonly #sweepMs: number;
   readonly #connections = new Map<Connection, OpenConnection>();
   readonly #bySocket = new WeakMap<Socket, Connection>();
@@ -77,7 +75,7 @@ export class Http2Server implements ConnectionContext {
     this.#options = options;
     this.handleRequest = options.handleRequest;
     this.repliesUnread = options.repliesUnread ?? (() => false);
-    this.#faultLog = new FaultLog(options.clock, options.log);
+    this.#warnings = new WarningLimiter(options.clock, options.log);
     const { idle_timeout, max_header_bytes, read_header_timeout, read_timeout, write_timeout } =
       options.settings;
     this.maxHeaderList = Math.min(max_header_bytes || MAX_HEADER_LIST_SIZE, MAX_HEADER_LIST_SIZE);
@@ -92,7 +90,7 @@ export class Http2Server implements ConnectionContext {
   }
 
   accept(socket: Socket): void {
-    // HTTP/2 needs both directions, but what came before the end is handled first, which the reader sees to.
+    // HTTP/2 needs both directions, but the reader handles the bytes before the end first.
     socket.allowHalfOpen = true;
     const connection = new Connection(socket, this);
     const monitor = new ConnectionMonitor(connection, this.#timeouts, this.#sweepMs);
@@ -149,7 +147,11 @@ export class Http2Server implements ConnectionContext {
 
   fault(fault: Http2Fault, peer: string): void {
     this.#options.meter?.http2Fault(fault);
-    this.#faultLog.record(fault, peer);
+    this.#warnings.warn("a peer violated a rule or limit of HTTP/2", (count) => ({
+      fault,
+      peer: peer === "" ? "a Unix socket" : peer,
+      faults_since_last_line: count,
+    }));
   }
 
   internalError(thrown: unknown): void {
@@ -184,11 +186,10 @@ export class Http2Server implements ConnectionContext {
       entry.cancelAlarm();
       entry.cancelAlarm = this.#options.clock.alarm(LINGER_MS, () => socket.destroy());
     };
-    // Stop reading from a peer that floods us. It may still read the error. Others are read to their end.
+    // Stop reading from a peer that floods us; it may still read the error. Others are read to their end.
     if (failed) socket.pause();
     else socket.resume();
-    // Replies that are still being sent have their own limits: write_timeout, the grace of connection age, the
-    // drain's grace.
+    // Replies in progress have their own limits: write_timeout, the grace of connection age, the drain's grace.
     if (failed || socket.writableLength === 0) linger();
     else socket.once("finish", linger);
     socket.end();

@@ -23,18 +23,15 @@ export const PING_TIMEOUT_MS = 20_000;
 /** Our SETTINGS_HEADER_TABLE_SIZE: the default of RFC 9113 §6.5.2. */
 export const HEADER_TABLE_SIZE = 4_096;
 /**
- * Largest header section of a request in bytes (RFC 9113 §6.5.2), as in other HTTP/2 servers. A smaller configured
- * value takes precedence.
+ * Bytes of a request's header section (RFC 9113 §6.5.2), as in other HTTP/2 servers. A smaller configured value takes
+ * precedence.
  */
 export const MAX_HEADER_LIST_SIZE = 64 * 1024;
-/**
- * Field blocks up to this many times the allowed list size are still read, so that the request can be refused with
- * a proper reply.
- */
+/** Field blocks up to this many times the allowed list size are read, so that the request can be refused properly. */
 export const MAX_BLOCK_TO_LIST_RATIO = 2;
 /**
- * Frames per field block: enough for the largest block in frames of 2 KiB. More and smaller frames are an attack
- * (CONTINUATION flood).
+ * Frames per field block: enough for the largest block in frames of 2 KiB. More frames are an attack (CONTINUATION
+ * flood).
  */
 export const MAX_FRAMES_PER_BLOCK = 64;
 
@@ -49,28 +46,25 @@ export const READ_AHEAD_PER_CHUNK = 512;
 export const STREAM_RECEIVE_WINDOW = 256 * 1024;
 /**
  * Bytes that a peer may send ahead of the handlers on the whole connection. The window is reopened at the end of each
- * read, when the data has been passed on: it bounds no memory; MAX_BUFFERED_PER_CONNECTION does. It is wide enough that
- * the update arrives before a peer has used it up.
+ * read, so it does not bound memory (MAX_BUFFERED_PER_CONNECTION does). It is wide enough that the update arrives
+ * before a peer has used it up.
  */
 export const CONNECTION_RECEIVE_WINDOW = 1024 * 1024;
 
 /**
- * The part of MAX_BUFFERED_TOTAL that is reserved for connections which buffer at most MAX_LIGHT_CONNECTION: a few
- * connections that buffer as much as they may still leave room for the messages and replies of all light ones.
+ * The part of MAX_BUFFERED_TOTAL that is reserved for connections which buffer at most MAX_LIGHT_CONNECTION, so that a
+ * few greedy connections leave room for all light ones.
  */
 export const RESERVED_FOR_LIGHT_CONNECTIONS = 16 * 1024 * 1024;
 export const MAX_LIGHT_CONNECTION = 128 * 1024;
 
 /**
- * A frame that arrives in parts counts as buffered once it takes more than this. Common frames never do. With one
- * partial frame on every connection that a port accepts, the uncounted memory is 20 MiB.
+ * Larger incomplete frames count as buffered; common frames never do. With one such frame on each of 10 000
+ * connections, the uncounted memory is 20 MiB.
  */
 export const MAX_UNCOUNTED_FRAME = 2 * 1024;
 
-/**
- * Bytes in the write queue of a socket that its peer has not accepted; beyond it, replies wait in their streams,
- * where they are counted.
- */
+/** Bytes in the write queue of a socket. Beyond them, replies wait in their streams, where they are counted. */
 export const MAX_SOCKET_BACKLOG = 256 * 1024;
 
 /** Bytes that one connection sends per turn of the event loop before other connections get theirs. */
@@ -78,57 +72,52 @@ export const MAX_BYTES_PER_TURN = 1024 * 1024;
 
 /**
  * Bytes that a call counts as buffered once it outlives the read or the next header section: as much as a call with
- * streamed messages occupies by measurement, and more than a unary call does. About 20 000 calls can wait in the
- * process.
+ * streamed messages occupies by measurement. About 20 000 calls can wait in the process.
  */
 export const BUFFERED_PER_CALL = 3 * 1024;
 /**
  * Bytes that a call counts in addition for each byte of its header section: many small fields occupy twice their size
- * with what the protocol above derives from them. Calls that share one head count it each, as the last of them
- * keeps it alive.
+ * with the values derived from them. Calls that share one head count it each, as the last of them keeps it alive.
  */
 export const BUFFERED_PER_FIELD_BYTE = 2;
 
 /**
- * No further call begins on a connection that buffers more than this: the rest is for what the last one sends ahead. A call
- * is refused before anything is done for it (REFUSED_STREAM), so its caller may make it again.
+ * A connection that buffers more than this takes no further call: the rest is for the data that the last call sends
+ * ahead. The call is refused before anything is done for it (REFUSED_STREAM), so its caller may make it again.
  */
 export const MAX_BUFFERED_FOR_NEW_CALL = MAX_BUFFERED_PER_CONNECTION - STREAM_RECEIVE_WINDOW;
 
 /**
- * Bytes of decoded field blocks, counted as buffered memory, that one connection caches: less than half of what an
- * idle connection may cost, and enough for six to eight typical blocks.
+ * Bytes of decoded field blocks, counted as buffered memory, that one connection caches: six to eight typical blocks,
+ * and less than half of the memory that an idle connection may occupy.
  */
 export const MAX_BLOCK_CACHE = 8 * 1024;
 
 /**
- * Control frames are those that carry no call (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA, unknown ones).
- * A connection may send a burst, a number per second, and a number per call, since honest clients measure and
- * widen windows as they call.
+ * Control frames carry no call (SETTINGS, PING, PRIORITY, WINDOW_UPDATE, empty DATA, unknown ones). A connection may
+ * send a burst, a number per second, and a number per call, since honest clients measure and widen windows as they
+ * call.
  */
 export const CONTROL_FRAME_BURST = 10_000;
 export const CONTROL_FRAMES_PER_SECOND = 1_000;
 export const CONTROL_FRAMES_PER_CALL = 10;
 /**
- * A change of SETTINGS_INITIAL_WINDOW_SIZE costs one control frame more for each group of this many open streams,
- * since updating them costs about as much as a frame. A client with 1 000 streams can still do so 15 times a
- * second.
+ * A change of SETTINGS_INITIAL_WINDOW_SIZE costs one more control frame for each group of this many open streams, as
+ * updating them costs about as much as a frame. A client with 1 000 streams can do so 15 times a second.
  */
 export const STREAMS_PER_CONTROL_FRAME = 16;
 
-/**
- * Calls that the peer cancelled, or broke so that we had to reset them. Each call that ends well makes up for one.
- */
+/** Calls that the peer cancelled or broke. Each call that ends well makes up for one. */
 export const RESET_BURST = 1_000;
 export const RESETS_PER_SECOND = 100;
 
-/** Number of most recently closed streams that are remembered: as many as may be open. */
+/** The most recently closed streams that are remembered: as many as may be open. */
 export const CLOSED_STREAM_HISTORY = 1_024;
 
 /**
- * Some clients lose an early reply when they read it together with the RST_STREAM that asks them to stop sending.
- * The reset therefore waits at least this long, or until the request ends by itself; data that still arrives is
- * discarded, up to what was left of the stream's receive window.
+ * Some clients lose an early reply that they read together with the RST_STREAM after it. The reset therefore waits at
+ * least this long, or until the request ends by itself. Data that arrives is discarded, up to the rest of the stream's
+ * receive window.
  */
 export const EARLY_RESET_DELAY_MS = 500;
 /** Early replies of one connection that may wait for their reset; further ones are reset at once. */

@@ -1,5 +1,5 @@
-// The replies of one connection that leave something taken and that its peer has not confirmed. All others are forgotten
-// once sent. How a peer confirms a reply is a matter of the protocol.
+// The replies of one connection that hold a slot (`Held`) and that its peer has not confirmed. All other replies are
+// forgotten once sent. Each protocol has its own way to confirm replies.
 
 import type { Held } from "#base/handler.ts";
 import { MAX_UNCONFIRMED_REPLIES } from "./limits.ts";
@@ -27,8 +27,8 @@ export class UnconfirmedReplies {
   }
 
   /**
-   * Adds a reply that was sent completely. Of too many, the oldest counts as confirmed; a reply for which there is no
-   * memory counts as confirmed at once.
+   * Adds a reply that was sent completely. Beyond the limit, the oldest counts as confirmed; a reply for which there is
+   * no memory counts as confirmed at once.
    */
   add(id: number, held: Held): void {
     if (this.#asked.size + this.#added.size >= MAX_UNCONFIRMED_REPLIES) this.#forgetOldest();
@@ -36,8 +36,8 @@ export class UnconfirmedReplies {
   }
 
   /**
-   * Returns true if the peer must be asked now for a confirmation of everything that was added so far; false if there
-   * is nothing new to confirm, or if it has been asked and has not answered.
+   * Returns true if the peer must be asked now to confirm everything added so far; false if there is nothing new, or if
+   * it has not answered the last question.
    */
   ask(): boolean {
     if (this.#asking || this.#added.size === 0) return false;
@@ -46,7 +46,7 @@ export class UnconfirmedReplies {
     return true;
   }
 
-  /** The peer has confirmed what it was asked for. */
+  /** The peer has answered the question. */
   confirmAsked(): void {
     this.#asking = false;
     this.#forget(this.#asked);
@@ -58,7 +58,7 @@ export class UnconfirmedReplies {
     this.#forget(this.#added);
   }
 
-  /** The peer did not take this reply, unless it has confirmed it: gives back what it holds. */
+  /** The peer did not take this reply, unless it has confirmed it: releases its slot. */
   lost(id: number): void {
     const all = this.#asked.has(id) ? this.#asked : this.#added;
     const held = all.get(id);
@@ -68,7 +68,7 @@ export class UnconfirmedReplies {
     held.release();
   }
 
-  /** The peer took none of them: gives back what they hold. */
+  /** The peer took none of them: releases their slots. */
   lostAll(): void {
     for (const all of [this.#asked, this.#added]) {
       const lost = [...all.values()];

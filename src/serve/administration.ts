@@ -1,6 +1,7 @@
-// Administration: who may use the routes and services that show and change what the process does. Decided once for each
-// listener, then asked for each request before its body is read.
+// Access to administration, the routes and services that show and change what the process does. Decided once per
+// listener, then checked for each request before its body is read.
 
+import { WarningLimiter } from "#base/async/warning-limiter.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import {
@@ -19,7 +20,6 @@ import {
   requireJsonType,
   requireKnownHost,
 } from "./administration/browser.ts";
-import { RefusalLog } from "./administration/refusal-log.ts";
 import { openToken, type Token } from "./administration/token.ts";
 import { isLocalBinding, readAddress } from "./listen/address.ts";
 import type { AdministrationSettings, PortSettings } from "./settings.ts";
@@ -41,7 +41,7 @@ export interface Guard {
   service(service: GrpcService): GrpcService;
 }
 
-/** For ports that have no administration. */
+/** For ports without administration. */
 export const NO_GUARD: Guard = { route: (route) => route, service: (service) => service };
 
 export interface Administration extends Guard {
@@ -71,12 +71,12 @@ export async function openAdministration(options: AdministrationOptions): Promis
           : insecure
             ? "insecure"
             : "refused";
-  // A page knows no token, is not shown under a name that the server's certificate lacks, and reaches no Unix socket.
+  // A page has no token, is not shown under a name that the server's certificate lacks, and cannot reach a Unix socket.
   const anyHost = requirement === "token" || requirement === "certificate";
   const hosts =
     anyHost || binding.kind === "unix" ? undefined : new Set(allowed_hosts.map(hostName));
   const scheme = tls.enabled ? "https" : "http";
-  /** Calls over gRPC may name no host: no browser can make them. */
+  /** Calls over gRPC need not name a host: browsers cannot make them. */
   const admitFrom = (call: Call, host: string | undefined): void => {
     if (requirement === "refused") throw noCredential();
     if (token !== undefined) requireToken(call, token);
@@ -85,13 +85,19 @@ export async function openAdministration(options: AdministrationOptions): Promis
   };
   const admit: Admit = (call) => admitFrom(call, call.header("host"));
   const admitHttp: Admit = (call) => admitFrom(call, call.header("host") ?? "");
-  const refusals = new RefusalLog(clock, log);
+  const warnings = new WarningLimiter(clock, log);
   const logged = (question: Admit): Admit => {
     return (call) => {
       try {
         question(call);
       } catch (thrown) {
-        refusals.record(Fault.from(thrown), call);
+        const { method, peer } = call;
+        const message = `refused a request of administration: ${Fault.from(thrown).message}`;
+        warnings.warn(message, (count) => ({
+          method,
+          peer: peer === "" ? "a Unix socket" : peer,
+          refused_since_last_line: count,
+        }));
         throw thrown;
       }
     };

@@ -1,5 +1,5 @@
-// The `grpc-timeout` header: how long a caller will wait. gRPC and JSON callers send it in the same form; each
-// protocol refuses malformed values in its own way.
+// The `grpc-timeout` header: the time that a caller waits. gRPC and JSON callers send the same form; each protocol
+// refuses malformed values in its own way.
 
 import { Fault } from "#base/fault.ts";
 

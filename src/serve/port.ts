@@ -1,7 +1,8 @@
-// The server's only port: one listener that distinguishes TLS, HTTP/1.1 and cleartext HTTP/2 and hands each
-// connection to the transport that speaks its protocol. It passes requests to handlers and knows nothing of flows.
+// A port: one listener that distinguishes TLS, HTTP/1.1 and cleartext HTTP/2 and hands each connection to the server of
+// its protocol.
 
 import { createServer, type Server, type Socket } from "node:net";
+import { WarningLimiter } from "#base/async/warning-limiter.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { GrpcService, Route } from "#base/handler.ts";
@@ -33,29 +34,27 @@ import {
 import type { Transport } from "./transport.ts";
 
 /**
- * Far more than a sidecar or a fleet's controller sees, and together with the other files that a process opens
- * still below the usual limit on open files.
+ * Far more than a sidecar or a controller needs, and with the other files of a process below the usual limit on open
+ * files.
  */
 const MAX_CONNECTIONS = 10_000;
-/** Least time between two log lines about connections refused because too many are open. */
-const REPORT_EVERY_MS = 60_000;
 
 export interface PortOptions {
   readonly settings: PortSettings;
   readonly services: readonly GrpcService[];
   readonly routes: readonly Route[];
-  /** Asked before routes and services of administration, those of the port itself included. */
+  /** Checks routes and services of administration, including those of the port itself. */
   readonly guard: Guard;
   /** One for all ports of the process. */
   readonly readScheduler: ReadScheduler;
   readonly clock: Clock;
   readonly log: Log;
   readonly meter?: ServerMeter;
-  /** Loads the descriptors of these services; called at the first question. Needed for reflection. */
+  /** Loads the descriptors of these services at the first reflection call. Required for reflection. */
   readonly descriptors?: (services: readonly GrpcService[]) => Promise<Descriptors>;
-  /** In place of `settings.tls`: callers must know this key. Asked at each handshake; without a key nobody is let in. */
+  /** In place of `settings.tls`: callers must know this key. Called for each handshake; without a key none succeeds. */
   readonly sharedKey?: () => PreSharedKey | undefined;
-  /** Most connections open at once; further ones are closed. */
+  /** Further connections are closed. */
   readonly maxConnections?: number;
 }
 
@@ -70,7 +69,7 @@ export interface Port {
   };
   /** Other machines can connect. */
   readonly remote: boolean;
-  /** The connections that are open now, the oldest first. */
+  /** Open connections, the oldest first. */
   connections(): readonly OpenConnection[];
   /** The last client that spoke TLS where it is off, or cleartext where TLS is on. */
   tlsMismatch(): TlsMismatch | undefined;
@@ -96,6 +95,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
   const transports = [http1, http2];
   const refused = (why: RefusedConnection) => meter?.connectionRefused(why);
   const mismatches = new TlsMismatches(clock, log);
+  const warnings = new WarningLimiter(clock, log);
   const acceptor = new ConnectionAcceptor({
     settings,
     clock,
@@ -106,7 +106,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     mismatches,
     log,
   });
-  const listener = listenerOf(options, acceptor);
+  const listener = listenerOf(options, acceptor, warnings);
   let tls: TlsTerminator | undefined;
   const release = () => {
     tls?.close();
@@ -120,7 +120,11 @@ export async function openPort(options: PortOptions): Promise<Port> {
         handshakeTimeout: settings.grpc.connection_timeout,
         accept: (inner, protocol) => acceptor.acceptDecrypted(inner, protocol),
         refused: (why) => acceptor.refuseHandshake(why),
-        stranger: strangerLog(options),
+        keyNotProved: () =>
+          warnings.warn(
+            "refused a connection: it did not prove that it knows the shared key",
+            () => ({}),
+          ),
       });
     } else if (settings.tls.enabled) {
       tls = openTlsTerminator({
@@ -163,17 +167,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
   };
 }
 
-/** Logs, at most once a minute, that a client which does not know the shared key was refused. */
-function strangerLog({ clock, log }: Pick<PortOptions, "clock" | "log">): () => void {
-  let reported = Number.NEGATIVE_INFINITY;
-  return () => {
-    if (clock.now() - reported < REPORT_EVERY_MS) return;
-    reported = clock.now();
-    log.warn({}, "refused a connection: it did not prove that it knows the shared key");
-  };
-}
-
-/** Sluice's transport, which carries gRPC and JSON, or on request the gRPC library, which carries gRPC only. */
+/** Sluice's HTTP/2, which carries gRPC and JSON, or on request the gRPC library, which carries gRPC only. */
 async function http2Transport(
   { settings, readScheduler: scheduler, clock, log, meter }: PortOptions,
   services: readonly GrpcService[],
@@ -220,19 +214,13 @@ function withFrontPage(
 }
 
 function listenerOf(
-  {
-    settings,
-    readScheduler: scheduler,
-    clock,
-    log,
-    meter,
-    maxConnections = MAX_CONNECTIONS,
-  }: PortOptions,
+  { settings, readScheduler, meter, maxConnections = MAX_CONNECTIONS }: PortOptions,
   acceptor: ConnectionAcceptor,
+  warnings: WarningLimiter,
 ): Server {
   const { keep_alive } = settings.listener;
   const listener = createServer({
-    // HTTP/1.1 callers may close their sending half while replies are still in transit to them.
+    // HTTP/1.1 callers may close their sending half before they have received their replies.
     allowHalfOpen: true,
     noDelay: true,
     keepAlive: keep_alive >= 0,
@@ -240,15 +228,12 @@ function listenerOf(
     keepAliveInitialDelay: Math.ceil(Math.max(0, keep_alive) / 1_000) * 1_000,
   });
   listener.maxConnections = maxConnections;
-  let reported = Number.NEGATIVE_INFINITY;
   listener.on("drop", () => {
     meter?.connectionRefused("too_many");
-    if (clock.now() - reported < REPORT_EVERY_MS) return;
-    reported = clock.now();
-    log.warn({ most: maxConnections }, "refused connections: too many are open");
+    warnings.warn("refused connections: too many are open", () => ({ limit: maxConnections }));
   });
   listener.on("connection", (socket: Socket) => {
-    scheduler.connectionAccepted();
+    readScheduler.connectionAccepted();
     acceptor.accept(socket);
   });
   return listener;

@@ -1,5 +1,5 @@
-// The interface of transports: each carries calls over connections whose protocol the listener has detected.
-// Transports of the same protocol are interchangeable without the services noticing.
+// The interface of transports. Each carries calls over connections whose protocol the listener has detected; services
+// do not notice which one does.
 
 import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
@@ -14,13 +14,13 @@ export interface Transport {
   accept(socket: Socket): void;
   /** Whether a call has been made on this connection. */
   hasCalled(socket: Socket): boolean;
-  /** Closes this connection unless a call is in progress on it, or may be. Returns whether it did. */
+  /** Closes this connection unless a call is, or may be, in progress on it. Returns whether it did. */
   closeIdle(socket: Socket): boolean;
-  /** A drain is about to start: everything is still answered, but callers are asked to move on. */
+  /** A drain is about to start: everything is answered, but callers are asked to move to another connection. */
   beginDrain(): void;
   /** Accepts no new work. Calls in progress have `grace` ms to end; their connections then close. */
   drain(grace: number): void;
-  /** Releases everything that outlives the connections, which the port destroys itself. */
+  /** Releases everything except the connections, which the port destroys. */
   cut(): void;
 }
 

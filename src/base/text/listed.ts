@@ -1,9 +1,9 @@
-// Formats lists for log lines and messages of bounded length: there may be thousands of what they name.
+// Formats lists for log lines and messages of bounded length.
 
 /** Items that one line names. */
 export const MAX_LISTED = 5;
 
-/** The fields, with lists replaced by their lengths: what is in them may tell who callers are. */
+/** Replaces lists by their lengths: their items may identify callers. */
 export function counted(fields: object): object {
   const entries = Object.entries(fields);
   return Object.fromEntries(

@@ -1,5 +1,5 @@
-// One HTTP/2 connection from its preface to GOAWAY. It holds what its streams share and decides how it ends; the
-// receiver handles incoming frames, and streams send their own replies.
+// One HTTP/2 connection from its preface to GOAWAY. It holds the state that its streams share and decides how it ends;
+// the receiver handles incoming frames, and streams send their own replies.
 
 import type { Duplex } from "node:stream";
 import type { Held } from "#base/handler.ts";
@@ -41,14 +41,14 @@ export interface ConnectionContext {
   readonly maxFields: number;
   fault(fault: Http2Fault, peer: string): void;
   /**
-   * Counts buffered bytes against the limit for all connections. `light`: the connection buffers little and may
-   * use the reserve. Returns false if the limit is exceeded.
+   * Counts buffered bytes against the limit for all connections. `light`: the connection buffers little and may use the
+   * reserve. Returns false beyond the limit.
    */
   reserve(bytes: number, light: boolean): boolean;
   release(bytes: number): void;
   /** Flushes the connection at the end of this turn of the event loop. */
   scheduleFlush(connection: Connection): void;
-  /** The connection is done, or has failed. It may stay open for a moment so that its peer can read why. */
+  /** The connection is done, or has failed. It may stay open for a moment so that its peer can read the reason. */
   finished(connection: Connection, failed: boolean): void;
   /** Logs an error in our own code. */
   internalError(thrown: unknown): void;
@@ -70,20 +70,20 @@ export class Connection implements ReceiveContext {
   readonly streams = new StreamTable();
   readonly budget = new RateBudget();
   sendWindow = DEFAULT_WINDOW;
-  /** Counted in sweeps of the transport: the current sweep, and the one in which the peer was last heard from. */
+  /** In sweeps of the server: the current one, and the one in which the peer was last heard from. */
   sweep = 0;
   lastReadSweep = 0;
-  /** The one in which a call ended last. */
+  /** The sweep in which a call ended last. */
   lastCallSweep = 0;
   /** The connection is in the list of those to flush. */
   flushScheduled = false;
   lastStreamId = MAX_WINDOW;
-  /** Part of what was read waits for its turn to be handled. */
+  /** Bytes that were read are queued in the scheduler. */
   awaitsTurn = false;
   readonly #context: ConnectionContext;
   readonly #receiver: FrameReceiver;
   readonly #reader: FrameReader;
-  /** Created with the first reply that leaves something taken. */
+  /** Created with the first reply that holds a slot. */
   #unconfirmed: UnconfirmedReplies | undefined;
   #reserved = 0;
   /** The peer has been told a lower SETTINGS_MAX_CONCURRENT_STREAMS, because memory was short. */
@@ -130,7 +130,7 @@ export class Connection implements ReceiveContext {
     return this.#state === "announced";
   }
 
-  /** Identifies the field block or frame that is incomplete, as a number that changes with it; 0 if there is none. */
+  /** Identifies the incomplete field block or frame; 0 if there is none. */
   get partialUnit(): number {
     return this.#receiver.openBlockStream !== 0
       ? -this.#receiver.openBlockStream
@@ -138,9 +138,8 @@ export class Connection implements ReceiveContext {
   }
 
   /**
-   * Handles bytes that were read, from offset `from` on, until `spend`, which is told of every few frames, returns false.
-   * All replies that are ready at once leave in one write at the end. Returns the offset of the first byte that was not
-   * handled.
+   * Handles bytes from offset `from` on until `spend`, which is called every few frames, returns false. All replies
+   * that are ready at once leave in one write at the end. Returns the offset of the first byte that was not handled.
    */
   read(chunk: Buffer, from: number, spend: (frames: number) => boolean): number {
     if (!this.open) return chunk.length;
@@ -159,7 +158,7 @@ export class Connection implements ReceiveContext {
       at = chunk.length;
     }
     this.#reading = false;
-    // A connection that has used up its turn goes on after the others.
+    // A connection that has sent its share of this turn continues after the others.
     if (this.output.congested) this.#scheduleFlush();
     else this.flush();
     return at;
@@ -195,7 +194,7 @@ export class Connection implements ReceiveContext {
     this.#context.finished(this, false);
   }
 
-  /** Announces that no more calls are accepted. Calls in transit are still taken until `completeGoAway`. */
+  /** Announces that no more calls are accepted. Calls in transit are taken until `completeGoAway`. */
   beginGoAway(): void {
     if (this.#state !== "open") return;
     this.#state = "announced";
@@ -218,10 +217,7 @@ export class Connection implements ReceiveContext {
     this.frames.ping(KEEPALIVE_PING);
   }
 
-  /**
-   * Ends the connection for what the peer did, or failed to do in time. `fault` is undefined if it has been
-   * counted already.
-   */
+  /** Ends the connection for a fault of the peer; undefined if it has been counted already. */
   fail(code: number, fault: Http2Fault | undefined, message: string): void {
     this.#terminate(new ConnectionError(code, fault, message));
   }
@@ -282,7 +278,7 @@ export class Connection implements ReceiveContext {
     if (!this.#throttled) this.#throttle(true);
   }
 
-  /** A peer that may open no more streams waits, or opens another connection. */
+  /** A throttled peer waits, or opens another connection. */
   #throttle(throttled: boolean): void {
     if (!this.open) return;
     this.#throttled = throttled;
@@ -323,7 +319,7 @@ export class Connection implements ReceiveContext {
     this.#unconfirmed.add(id, held);
   }
 
-  /** Resets streams that were answered before that sweep and whose requests are still being sent. */
+  /** Resets streams that were answered before this sweep and whose requests are still being sent. */
   resetEarlyReplied(before: number): void {
     const { streams } = this;
     for (

@@ -1,18 +1,60 @@
 // Handles the frames that carry no call: WINDOW_UPDATE, SETTINGS, PING, PRIORITY, GOAWAY (RFC 9113 §6.3, §6.5 to
 // §6.9) and unknown ones. Each draws on the connection's budget for such frames.
 
-import { ConnectionError, frameSizeError, protocolError } from "../frames/connection-error.ts";
+import { flowControlError, frameSizeError, protocolError } from "../frames/connection-error.ts";
 import {
+  DEFAULT_WINDOW,
   ERROR_CODE,
   FLAG,
   FRAME_TYPE,
+  MAX_FRAME_SIZE,
   MAX_WINDOW,
   PAYLOAD_LENGTH,
   readUint31,
+  readUint32,
+  SETTING,
 } from "../frames/format.ts";
-import { STREAMS_PER_CONTROL_FRAME } from "../limits.ts";
-import { PeerSettings } from "./peer-settings.ts";
+import { HEADER_TABLE_SIZE, STREAMS_PER_CONTROL_FRAME } from "../limits.ts";
 import { abortStream, type ReceiveContext, resetClosedStream } from "./receive-context.ts";
+
+const WINDOW_OVERFLOW = "a flow-control window overflows";
+const LARGEST_MAX_FRAME_SIZE = 0xffffff;
+
+/** The settings that the peer sent (RFC 9113 §6.5.2). */
+class PeerSettings {
+  headerTableSize = HEADER_TABLE_SIZE;
+  /** Smallest table size in the last frame: the next field block must announce it (RFC 7541 §4.2). */
+  smallestTableSize = HEADER_TABLE_SIZE;
+  initialWindowSize = DEFAULT_WINDOW;
+
+  /** Reads a payload of complete settings. Throws ConnectionErrors. */
+  read(bytes: Buffer, start: number, end: number): void {
+    this.smallestTableSize = Number.POSITIVE_INFINITY;
+    for (let at = start; at < end; at += PAYLOAD_LENGTH.setting) {
+      this.#set(((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0), readUint32(bytes, at + 2));
+    }
+  }
+
+  /** Settings that do not concern us, including unknown ones, are ignored. */
+  #set(id: number, value: number): void {
+    if (id === SETTING.headerTableSize) {
+      this.headerTableSize = value;
+      this.smallestTableSize = Math.min(this.smallestTableSize, value);
+    } else if (id === SETTING.initialWindowSize) {
+      if (value > MAX_WINDOW) {
+        throw flowControlError("the first window is too large");
+      }
+      this.initialWindowSize = value;
+    } else if (id === SETTING.maxFrameSize) {
+      // We never send frames beyond the smallest allowed value, so only the range is checked.
+      if (value < MAX_FRAME_SIZE || value > LARGEST_MAX_FRAME_SIZE) {
+        throw protocolError("SETTINGS_MAX_FRAME_SIZE is out of its range");
+      }
+    } else if (id === SETTING.enablePush && value > 1) {
+      throw protocolError("SETTINGS_ENABLE_PUSH must be 0 or 1");
+    }
+  }
+}
 
 export class ControlFrames {
   readonly #connection: ReceiveContext;
@@ -47,7 +89,7 @@ export class ControlFrames {
     if (id === 0) {
       if (increment === 0) throw protocolError("a window update of 0");
       connection.sendWindow += increment;
-      if (connection.sendWindow > MAX_WINDOW) throw windowOverflow();
+      if (connection.sendWindow > MAX_WINDOW) throw flowControlError(WINDOW_OVERFLOW);
       connection.streams.resumeBlocked(connection);
       return;
     }
@@ -89,7 +131,7 @@ export class ControlFrames {
     if (window === streams.initialSendWindow) return;
     for (let paid = 0; paid < streams.size; paid += STREAMS_PER_CONTROL_FRAME)
       budget.controlFrame();
-    if (!streams.changeInitialWindow(window)) throw windowOverflow();
+    if (!streams.changeInitialWindow(window)) throw flowControlError(WINDOW_OVERFLOW);
   }
 
   #ping(flags: number, id: number, bytes: Buffer, start: number, end: number): void {
@@ -123,12 +165,4 @@ export class ControlFrames {
     if (length < PAYLOAD_LENGTH.goAway) throw frameSizeError("a GOAWAY frame that is too short");
     this.#connection.goAwayReceived();
   }
-}
-
-function windowOverflow(): ConnectionError {
-  return new ConnectionError(
-    ERROR_CODE.flowControl,
-    "flow_control",
-    "a flow-control window overflows",
-  );
 }

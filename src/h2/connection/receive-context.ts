@@ -1,11 +1,10 @@
-// The connection as the handlers of incoming frames use it, and how they end streams that broke the protocol.
+// The interface of a connection for the handlers of incoming frames, which reset streams that broke the protocol.
 
 import type { Http2Fault } from "#base/server-meter.ts";
 import type { H2Stream, StreamContext } from "../streams/stream.ts";
 import type { StreamTable } from "../streams/stream-table.ts";
 import type { RateBudget } from "./rate-budget.ts";
 
-/** The connection as the handlers of incoming frames use it. */
 export interface ReceiveContext extends StreamContext {
   readonly streams: StreamTable;
   readonly budget: RateBudget;
@@ -13,9 +12,9 @@ export interface ReceiveContext extends StreamContext {
   readonly sweep: number;
   /** The last stream id in our GOAWAY; the largest possible id before that. */
   readonly lastStreamId: number;
-  /** True if one more call that counts as so many bytes may begin. */
+  /** Whether one more call that counts as this many bytes may begin. */
   hasRoomForCall(bytes: number): boolean;
-  /** Tells the peer to have no more calls open than now, until there is room for more. */
+  /** Tells the peer to open no more calls than it has now, until there is room. */
   limitCalls(): void;
   /** The peer acknowledged a PING with this payload. */
   pingAcknowledged(payload: number): void;

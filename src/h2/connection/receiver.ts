@@ -4,7 +4,12 @@
 import type { RequestHandler, RequestHead } from "../exchange.ts";
 import { FieldBlockReader, type HeaderBounds } from "../fields/block-reader.ts";
 import { malformed } from "../fields/validation.ts";
-import { ConnectionError, frameSizeError, protocolError } from "../frames/connection-error.ts";
+import {
+  ConnectionError,
+  flowControlError,
+  frameSizeError,
+  protocolError,
+} from "../frames/connection-error.ts";
 import { ERROR_CODE, FLAG, FRAME_TYPE, PAYLOAD_LENGTH } from "../frames/format.ts";
 import type { FrameSink } from "../frames/frame-reader.ts";
 import {
@@ -30,14 +35,14 @@ export class FrameReceiver implements FrameSink {
   readonly #blocks: FieldBlockReader;
   readonly #controlFrames: ControlFrames;
   /**
-   * Data bytes that the peer may still send on the connection, and those that it has sent since the last update.
-   * The window is reopened whether or not the data is still buffered: `reserve` bounds that.
+   * Data bytes that the peer may send on the connection, and those that it has sent since the last update. The window
+   * is reopened whether or not the data is still buffered: `reserve` bounds that.
    */
   #receiveWindow = CONNECTION_RECEIVE_WINDOW;
   #unacknowledged = 0;
   /** The stream of the current DATA frame, and whether the frame ends the request. */
   #dataStream: H2Stream | undefined;
-  /** The stream of the current DATA frame if it was answered early, so that nobody reads its body; otherwise 0. */
+  /** The stream of the current DATA frame if it was answered early and its body is discarded; otherwise 0. */
   #unreadStream = 0;
   #dataEndsStream = false;
   /** Bytes of the frame that have not been passed on; at the end, its padding. */
@@ -93,11 +98,7 @@ export class FrameReceiver implements FrameSink {
     if (streams.isIdle(id)) throw protocolError("DATA on an idle stream");
     this.#receiveWindow -= length;
     if (this.#receiveWindow < 0) {
-      throw new ConnectionError(
-        ERROR_CODE.flowControl,
-        "flow_control",
-        "more data than the window",
-      );
+      throw flowControlError("more data than the window");
     }
     this.#unacknowledged += length;
     const stream = streams.get(id);
@@ -207,7 +208,7 @@ export class FrameReceiver implements FrameSink {
     this.#handle(id, ends, head);
   }
 
-  /** A server may answer a malformed request (RFC 9113 §8.1.1), but it must treat it as an error all the same. */
+  /** A server may answer a malformed request (RFC 9113 §8.1.1), but it must treat it as an error. */
   #malformed(id: number, ends: boolean, head: RequestHead): void {
     const connection = this.#connection;
     if (!this.#repliesUnread(head)) {
@@ -223,7 +224,10 @@ export class FrameReceiver implements FrameSink {
     if (ends) this.#connection.streams.recordRemoteClosed(id);
   }
 
-  /** The connection ends after this request, whose block is too large to be read; some get a reply nevertheless. */
+  /**
+   * The connection ends after this request, whose block is too large to be read. Some requests get a reply
+   * nevertheless.
+   */
   #oversized(id: number, ends: boolean, head: RequestHead): void {
     const { streams, lastStreamId } = this.#connection;
     const opens = id > streams.highestId && (id & 1) === 1 && id <= lastStreamId;
@@ -240,7 +244,7 @@ export class FrameReceiver implements FrameSink {
     // A header section that is too large is answered at once, and nothing of it is kept.
     const hasRoom = head.flaw === "too_large" || connection.hasRoomForCall(cost);
     if (streams.full || !hasRoom) {
-      // Before an honest peer has received our settings it may open more than they allow. It may call again.
+      // An honest peer may exceed our settings before it has received them. It may call again.
       connection.fault(streams.full ? "too_many_streams" : "too_many_bytes");
       if (!streams.full) connection.limitCalls();
       connection.frames.rstStream(id, ERROR_CODE.refusedStream);
@@ -263,7 +267,7 @@ export class FrameReceiver implements FrameSink {
     stream.exchange = this.#handleRequest(stream, head, ends);
   }
 
-  /** The body has another length than was announced (RFC 9113 §8.1.1). */
+  /** The length of the body is not the announced one (RFC 9113 §8.1.1). */
   #brokenBody(stream: H2Stream): void {
     const connection = this.#connection;
     if (stream.exchange?.refuseBrokenBody?.() !== true) {
@@ -325,7 +329,7 @@ export class FrameReceiver implements FrameSink {
     this.#dataEndsStream = ends;
   }
 
-  /** Discards a part of a body that nobody reads any more, or its end. */
+  /** Discards a part of a body that is not read any more, or its end. */
   #discardBody(id: number, bytes: number, ends: boolean): void {
     if (id !== 0 && !this.#connection.streams.discardBody(id, bytes, ends))
       this.#resetMalformed(id, ends);

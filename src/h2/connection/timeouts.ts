@@ -1,5 +1,5 @@
-// Enforces the timeouts of one connection and its streams. Connections are checked in periodic sweeps, since one
-// timer for all of them costs nothing per call.
+// Enforces the timeouts of one connection and its streams in periodic sweeps: one timer for all connections costs
+// nothing per call.
 
 import { ERROR_CODE } from "../frames/format.ts";
 import {
@@ -26,7 +26,7 @@ export interface Http2Timeouts {
 const MAX_SWEEP_MS = 1_000;
 const MIN_SWEEP_MS = 20;
 
-/** Time between sweeps in ms: no timeout is noticed later than a quarter over its time. */
+/** Milliseconds between sweeps: a timeout is noticed at most a quarter too late. */
 export function sweepInterval({ frame, request, reply, idle }: Http2Timeouts): number {
   const limits = [frame, request, reply, idle].filter((ms) => ms > 0).map((ms) => ms / 4);
   return Math.max(MIN_SWEEP_MS, Math.min(MAX_SWEEP_MS, ...limits));
@@ -40,7 +40,7 @@ export class ConnectionMonitor {
   readonly #earlyReplySweeps: number;
   #partialUnit = 0;
   #partialSweeps = 0;
-  /** Position in the output that the peer must reach next, and for how many sweeps it has had time to. */
+  /** The position in the output that the peer must reach next, and the number of sweeps that it has had. */
   #awaitedBytes = 0;
   #awaitedSweeps = 0;
   #goAwaySweeps = 0;
@@ -56,7 +56,7 @@ export class ConnectionMonitor {
   sweep(): boolean {
     const connection = this.#connection;
     connection.output.reclaimChunks();
-    // While reading is paused only the peer's failure to read counts: we cause every other delay ourselves.
+    // While reading is paused, only unread output counts: we cause every other delay ourselves.
     if (connection.readingPaused) return this.#acceptsOutput();
     connection.sweep++;
     connection.budget.refill(this.#intervalMs / 1_000);
@@ -70,7 +70,7 @@ export class ConnectionMonitor {
     )
       connection.beginGoAway();
     connection.resetEarlyReplied(connection.sweep - this.#earlyReplySweeps + 1);
-    // The missing part of a frame or request may have been read already and wait for its turn.
+    // The missing part of a frame or request may be queued.
     if (!connection.awaitsTurn) {
       this.#checkPartialUnit();
       for (const stream of connection.streams.open()) this.#checkStream(stream);
@@ -111,7 +111,7 @@ export class ConnectionMonitor {
     if (stream.exchange?.timedOut() === true) this.#connection.fault("slow_body");
   }
 
-  /** Whether the peer reads what was written to its socket: all of it in time, not just a byte now and then. */
+  /** Whether the peer reads its socket: all output in time, not just a byte now and then. */
   #acceptsOutput(): boolean {
     const { output } = this.#connection;
     if (output.bytesAccepted >= this.#awaitedBytes) {

@@ -1,16 +1,16 @@
-// Caches decoded field blocks by their bytes. Callers repeat their blocks, and a block keeps its meaning as long as
-// the dynamic table is unchanged, so a repeated block costs one comparison and creates no strings.
+// Caches decoded field blocks by their bytes. Callers repeat their blocks, whose meaning is constant while the dynamic
+// table is unchanged. A repeated block costs one comparison and creates no strings.
 
 import type { RequestHead } from "../exchange.ts";
 import { BUFFERED_PER_FIELD_BYTE, MAX_BLOCK_CACHE } from "../limits.ts";
 
 /** Blocks per connection; a caller has a few methods, each with a few variants. */
 const MAX_BLOCKS = 16;
-/** Longer blocks contain something unique and do not come again. Bytes. */
+/** Bytes. Longer blocks contain a unique value and do not repeat. */
 const MAX_BLOCK_LENGTH = 1024;
-/** Memory for blocks is allocated in steps, so that blocks of nearly the same length can reuse it. Bytes. */
+/** Bytes. Memory is allocated in steps, so that blocks of nearly the same length can reuse it. */
 const SIZE_STEP = 64;
-/** Memory that an entry takes besides its fields: the objects for the head, the block and the memo. Bytes. */
+/** Bytes that an entry takes besides its fields: the objects for the head, the block and the memo. */
 const ENTRY_OVERHEAD = 256;
 
 interface CachedBlock {
@@ -24,7 +24,7 @@ interface CachedBlock {
 export class FieldBlockCache {
   #blocks: CachedBlock[] | undefined;
   #last: CachedBlock | undefined;
-  /** Generation of the dynamic table that all entries belong to: blocks of an earlier one are never valid again. */
+  /** The generation of the dynamic table to which all entries belong: older blocks are never valid again. */
   #generation = -1;
   #room = MAX_BLOCK_CACHE;
 
@@ -42,10 +42,7 @@ export class FieldBlockCache {
     return undefined;
   }
 
-  /**
-   * Caches a block that did not change the table: `generation` was the same before and after it was decoded.
-   * Blocks that are too large or incomplete are not cached.
-   */
+  /** Caches a block that did not change the table, unless it is too large or incomplete. */
   add(bytes: Buffer, start: number, end: number, generation: number, head: RequestHead): void {
     const length = end - start;
     const size = Math.ceil(length / SIZE_STEP) * SIZE_STEP;

@@ -1,8 +1,13 @@
-// Turns HEADERS and CONTINUATION frames into validated heads: collects the fragments of a field block, decodes it, or
-// finds it in the cache.
+// Turns HEADERS and CONTINUATION frames into validated heads: collects the fragments of a field block and decodes it,
+// or finds it in the cache.
 
 import type { RequestHead } from "../exchange.ts";
-import { ConnectionError, frameSizeError, protocolError } from "../frames/connection-error.ts";
+import {
+  ConnectionError,
+  frameSizeError,
+  loadError,
+  protocolError,
+} from "../frames/connection-error.ts";
 import { ERROR_CODE, FLAG, readUint31 } from "../frames/format.ts";
 import { CompressionError, Decoder } from "../hpack/decoder.ts";
 import { FieldList } from "../hpack/field-list.ts";
@@ -27,7 +32,7 @@ export type FieldBlockSink = (
   end: number,
 ) => void;
 
-/** Receives what could be read of the head of a request whose block is too large; the connection ends after that. */
+/** Receives the readable part of a head whose block is too large. The connection ends after that. */
 export type OversizedHeadSink = (stream: number, ends: boolean, head: RequestHead) => void;
 
 /** Counts buffered bytes against the limits of the connection and of the process. */
@@ -74,7 +79,9 @@ export class FieldBlockReader {
     this.#partial = undefined;
   }
 
-  /** Stream of an incomplete block, or 0. Until the block is complete no other frame may arrive (RFC 9113 §6.10). */
+  /**
+   * The stream of an incomplete block, or 0. No other frame may arrive before the block is complete (RFC 9113 §6.10).
+   */
   get openStream(): number {
     return this.#partial?.stream ?? 0;
   }
@@ -108,11 +115,7 @@ export class FieldBlockReader {
     if (partial?.stream !== stream) throw protocolError("CONTINUATION without a field block");
     this.#append(partial, bytes, start, end);
     if (partial.parts.length > MAX_FRAMES_PER_BLOCK) {
-      throw new ConnectionError(
-        ERROR_CODE.enhanceYourCalm,
-        "continuation_flood",
-        "a field block of too many frames",
-      );
+      throw loadError("continuation_flood", "a field block of too many frames");
     }
     if ((flags & FLAG.endHeaders) === 0) return;
     this.discard();
@@ -125,18 +128,10 @@ export class FieldBlockReader {
     if (partial.size + size > this.#maxListSize * MAX_BLOCK_TO_LIST_RATIO) {
       const head = this.#cutHead(partial, bytes.subarray(start, end));
       if (head !== undefined) this.#oversizedSink(partial.stream, partial.endStream, head);
-      throw new ConnectionError(
-        ERROR_CODE.enhanceYourCalm,
-        "header_list",
-        "the field block is too large",
-      );
+      throw loadError("header_list", "the field block is too large");
     }
     if (!this.#account.reserve(size)) {
-      throw new ConnectionError(
-        ERROR_CODE.enhanceYourCalm,
-        undefined,
-        "too many incomplete field blocks",
-      );
+      throw loadError(undefined, "too many incomplete field blocks");
     }
     partial.size += size;
     // Not from Node's pool, where a few bytes would keep far more memory than is counted.
@@ -145,7 +140,7 @@ export class FieldBlockReader {
     partial.parts.push(part);
   }
 
-  /** Reads method and path, which come first, from the first bytes of a block. The rest is lost, and the tables with it. */
+  /** Reads method and path, which come first. The rest of the block is lost, and the tables with it. */
   #cutHead({ parts }: PartialBlock, more: Buffer): RequestHead | undefined {
     const bytes = Buffer.concat([...parts, more]);
     const fields = new FieldList(this.#maxListSize, this.#maxFields);
@@ -158,7 +153,7 @@ export class FieldBlockReader {
     return head === undefined ? undefined : { ...head, fields: [], flaw: "too_large" };
   }
 
-  /** Head of a request; undefined if its method or path is not good. Throws a ConnectionError if the block does not decode. */
+  /** Returns undefined if method or path are invalid. Throws a ConnectionError if the block does not decode. */
   request(block: Buffer, start: number, end: number): RequestHead | undefined {
     const { generation } = this.#decoder;
     const known = this.#cache.find(block, start, end, generation);
@@ -170,7 +165,7 @@ export class FieldBlockReader {
     return head;
   }
 
-  /** Validates a block of trailers, whose content is not used. `too_long`: the rest of it was not validated. */
+  /** Trailers are validated and not used. `too_long`: the rest was not validated. */
   trailers(block: Buffer, start: number, end: number): "good" | "malformed" | "too_long" {
     const fields = this.#decode(block, start, end);
     if (!areTrailersValid(fields)) return "malformed";

@@ -23,8 +23,8 @@ interface ParsedFields {
 }
 
 /**
- * Texts from this length on are validated once per block: with references to one table entry, a few bytes can
- * repeat the same text as often as the list limits allow.
+ * Longer texts are validated once per block: with references to one table entry, a few bytes can repeat the same text
+ * as often as the list limits allow.
  */
 const LONG_TEXT = 256;
 
@@ -43,9 +43,9 @@ const TAB = 0x09;
 const MAX_DIGITS = 15;
 
 /**
- * Returns the head of a request, marked if it is malformed (§8.1.1), or undefined if not even its method and path are
- * good. CONNECT counts as malformed, as this server is not a proxy. If the list overflowed, missing pseudo-headers are ""
- * instead, since they may have been cut off; the request must be refused as too large.
+ * Returns the head of a request, marked if it is malformed (§8.1.1), or undefined if its method or path is invalid.
+ * CONNECT counts as malformed, as this server is not a proxy. If the list overflowed, missing pseudo-headers are "",
+ * since they may have been cut off; the request must be refused as too large.
  */
 export function readRequestHead(list: FieldList): RequestHead | undefined {
   const { fields, overflow, size } = list;
@@ -90,7 +90,7 @@ export function readRequestHead(list: FieldList): RequestHead | undefined {
   return good && !twoHosts ? head : malformed(head);
 }
 
-/** The head of a malformed request, without the parts that are not used. */
+/** The head without its unused parts. */
 export function malformed(head: RequestHead): RequestHead {
   return { ...head, fields: [], flaw: "malformed", contentLength: -1 };
 }

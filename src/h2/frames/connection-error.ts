@@ -3,10 +3,7 @@
 import type { Http2Fault } from "#base/server-meter.ts";
 import { ERROR_CODE } from "./format.ts";
 
-/**
- * Thrown while a frame is read; ends the connection. `message` is sent to the peer as debug data, so it repeats no
- * input.
- */
+/** Thrown while a frame is read; ends the connection. The peer gets `message`, so it repeats no input. */
 export class ConnectionError extends Error {
   readonly code: number;
   /** undefined: the fault has been counted already. */
@@ -25,4 +22,13 @@ export function protocolError(message: string): ConnectionError {
 
 export function frameSizeError(message: string): ConnectionError {
   return new ConnectionError(ERROR_CODE.frameSize, "frame_size", message);
+}
+
+export function flowControlError(message: string): ConnectionError {
+  return new ConnectionError(ERROR_CODE.flowControl, "flow_control", message);
+}
+
+/** ENHANCE_YOUR_CALM: the peer causes too much work. */
+export function loadError(fault: Http2Fault | undefined, message: string): ConnectionError {
+  return new ConnectionError(ERROR_CODE.enhanceYourCalm, fault, message);
 }

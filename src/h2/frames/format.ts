@@ -60,8 +60,8 @@ export const PAYLOAD_LENGTH = {
   goAway: 8,
 } as const;
 /**
- * Largest payload of a frame in both directions: every peer must accept this much (§4.2, §6.5.2), and we neither
- * send nor allow more.
+ * Largest payload of a frame in both directions: every peer must accept this much (§4.2, §6.5.2), and we neither send
+ * nor allow more.
  */
 export const MAX_FRAME_SIZE = 16_384;
 /** Initial (§6.9.2) and largest (§6.9.1) size of a flow-control window. */

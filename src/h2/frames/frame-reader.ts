@@ -1,10 +1,9 @@
-// Splits the bytes of a socket into frames. Payloads are passed on without copying: DATA piece by piece as it
-// arrives, other frames whole. Only a frame that is spread over several reads is copied together.
+// Splits the bytes of a socket into frames. Payloads are passed on without copying, DATA in parts and other frames
+// whole. Only a frame that is spread over several reads is copied.
 
 import { MAX_UNCOUNTED_FRAME } from "../limits.ts";
-import { ConnectionError, frameSizeError, protocolError } from "./connection-error.ts";
+import { frameSizeError, loadError, protocolError } from "./connection-error.ts";
 import {
-  ERROR_CODE,
   FLAG,
   FRAME_HEADER_LENGTH,
   FRAME_TYPE,
@@ -16,7 +15,7 @@ import {
 export interface FrameSink {
   /** A DATA frame starts. Its whole `length`, padding included, counts against flow-control windows. */
   beginData(stream: number, flags: number, length: number): void;
-  /** Part of a DATA frame without its padding; `last`: nothing more of the frame follows. */
+  /** Part of a DATA frame without its padding; `last`: the frame ends here. */
   data(chunk: Buffer, start: number, end: number, last: boolean): void;
   /** Any other frame. */
   frame(
@@ -36,7 +35,7 @@ export class FrameReader {
   readonly #sink: FrameSink;
   /** Bytes of the connection preface that have been read. */
   #prefaceSeen = 0;
-  /** A frame header that arrives in parts, and how many of its bytes are here. */
+  /** A frame header that arrives in parts, and the number of its bytes that have arrived. */
   readonly #header = Buffer.alloc(FRAME_HEADER_LENGTH);
   #headerSeen = 0;
   #type = 0;
@@ -49,7 +48,7 @@ export class FrameReader {
   /** Number of frames so far that were spread over several reads. */
   #partialFrames = 0;
   /**
-   * For a padded DATA frame: its pad length is still to come; then, how many of the remaining payload bytes are
+   * For a padded DATA frame: its pad length has not arrived; then, the number of remaining payload bytes that are
    * padding.
    */
   #padLengthPending = false;
@@ -64,12 +63,12 @@ export class FrameReader {
     this.#sink = sink;
   }
 
-  /** Number of the incomplete frame; 0 between frames. */
+  /** 0 between frames. */
   get partialFrame(): number {
     return this.#headerSeen > 0 || this.#payloadLeft > 0 ? this.#partialFrames + 1 : 0;
   }
 
-  /** Drops an incomplete frame: nothing more of it will come, or is wanted. */
+  /** Drops an incomplete frame. */
   discard(): void {
     this.#payload = undefined;
     if (this.#reserved > 0) this.#sink.release(this.#reserved);
@@ -82,8 +81,8 @@ export class FrameReader {
   }
 
   /**
-   * Reads from offset `from` on, up to the end or until so many frames have begun. Returns the offset of the first byte
-   * that was not read. Throws ConnectionErrors.
+   * Reads from offset `from` on, to the end or until this many frames have begun. Returns the offset of the first
+   * unread byte. Throws ConnectionErrors.
    */
   read(chunk: Buffer, from = 0, most = Number.POSITIVE_INFINITY): number {
     const end = chunk.length;
@@ -117,8 +116,7 @@ export class FrameReader {
   }
 
   /**
-   * A frame header is at `head[from]`, its payload starts at `chunk[at]`. Returns the offset after the last byte
-   * that was used.
+   * A frame header is at `head[from]`, its payload starts at `chunk[at]`. Returns the offset after the last used byte.
    */
   #begin(head: Buffer, from: number, chunk: Buffer, at: number, end: number): number {
     this.#frames++;
@@ -185,7 +183,7 @@ export class FrameReader {
   }
 
   /**
-   * Makes room for `more` bytes, in proportion to what has arrived, never to the length that a frame header
+   * Makes room for `more` bytes, in proportion to the bytes that have arrived, never to the length that a header
    * announces.
    */
   #growPayload(payload: Buffer, more: number): Buffer {
@@ -202,11 +200,7 @@ export class FrameReader {
 
   #reserve(capacity: number): void {
     if (!this.#sink.reserve(capacity - this.#reserved)) {
-      throw new ConnectionError(
-        ERROR_CODE.enhanceYourCalm,
-        undefined,
-        "too many incomplete frames",
-      );
+      throw loadError(undefined, "too many incomplete frames");
     }
     this.#reserved = capacity;
   }
@@ -217,7 +211,7 @@ export class FrameReader {
       this.#padLength = chunk[at] ?? 0;
       this.#payloadLeft--;
       if (this.#padLength > this.#payloadLeft) {
-        throw new ConnectionError(ERROR_CODE.protocol, "protocol", "the padding exceeds the frame");
+        throw protocolError("the padding exceeds the frame");
       }
       // The rest is padding: an END_STREAM flag must not wait for it.
       if (this.#payloadLeft === this.#padLength) this.#sink.data(chunk, at, at, true);

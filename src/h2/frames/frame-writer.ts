@@ -1,4 +1,4 @@
-// Writes all frames, except those of a reply that is sent in one piece: its stream writes these itself.
+// Writes all frames except those of a reply that is sent in one piece, which its stream writes itself.
 
 import {
   FLAG,
@@ -13,6 +13,7 @@ import type { Output } from "./output.ts";
 
 /** Payload bytes of RST_STREAM and WINDOW_UPDATE: one number. */
 const UINT32 = 4;
+const NO_PAYLOAD = new Uint8Array(0);
 
 export class FrameWriter {
   readonly #output: Output;
@@ -23,22 +24,15 @@ export class FrameWriter {
 
   /** Takes pairs of setting id and value. */
   settings(values: readonly (readonly [id: number, value: number])[]): void {
-    const length = values.length * PAYLOAD_LENGTH.setting;
-    const bytes = this.#output.allocate(FRAME_HEADER_LENGTH + length);
-    let at = writeFrameHeader(bytes, this.#output.position, length, FRAME_TYPE.settings, 0, 0);
-    for (const [id, value] of values) {
-      bytes[at] = 0;
-      bytes[at + 1] = id;
-      at = writeUint32(bytes, at + 2, value);
-    }
-    this.#output.advance(at);
+    const payload = Buffer.alloc(values.length * PAYLOAD_LENGTH.setting);
+    let at = 0;
+    for (const [id, value] of values)
+      at = payload.writeUInt32BE(value, payload.writeUInt16BE(id, at));
+    this.#frame(FRAME_TYPE.settings, 0, 0, payload, 0, at);
   }
 
   settingsAck(): void {
-    const bytes = this.#output.allocate(FRAME_HEADER_LENGTH);
-    this.#output.advance(
-      writeFrameHeader(bytes, this.#output.position, 0, FRAME_TYPE.settings, FLAG.ack, 0),
-    );
+    this.#frame(FRAME_TYPE.settings, FLAG.ack, 0, NO_PAYLOAD, 0, 0);
   }
 
   windowUpdate(stream: number, increment: number): void {
@@ -50,31 +44,15 @@ export class FrameWriter {
   }
 
   ping(payload: number): void {
-    const bytes = this.#output.allocate(FRAME_HEADER_LENGTH + PAYLOAD_LENGTH.ping);
-    const at = writeFrameHeader(
-      bytes,
-      this.#output.position,
-      PAYLOAD_LENGTH.ping,
-      FRAME_TYPE.ping,
-      0,
-      0,
-    );
+    const length = PAYLOAD_LENGTH.ping;
+    const bytes = this.#output.allocate(FRAME_HEADER_LENGTH + length);
+    const at = writeFrameHeader(bytes, this.#output.position, length, FRAME_TYPE.ping, 0, 0);
     this.#output.advance(writeUint32(bytes, writeUint32(bytes, at, 0), payload));
   }
 
-  /** Acknowledges a PING by sending its payload back. */
+  /** Acknowledges a PING by returning its payload. */
   pingAck(ping: Buffer, start: number): void {
-    const bytes = this.#output.allocate(FRAME_HEADER_LENGTH + PAYLOAD_LENGTH.ping);
-    const at = writeFrameHeader(
-      bytes,
-      this.#output.position,
-      PAYLOAD_LENGTH.ping,
-      FRAME_TYPE.ping,
-      FLAG.ack,
-      0,
-    );
-    bytes.set(ping.subarray(start, start + PAYLOAD_LENGTH.ping), at);
-    this.#output.advance(at + PAYLOAD_LENGTH.ping);
+    this.#frame(FRAME_TYPE.ping, FLAG.ack, 0, ping, start, start + PAYLOAD_LENGTH.ping);
   }
 
   /** Writes a field block in as many frames as it needs; `last` ends the stream. */
@@ -92,18 +70,16 @@ export class FrameWriter {
     } while (at < block.length);
   }
 
-  /** `bytes[start, end)`, which windows and MAX_FRAME allow. */
+  /** Writes `bytes[start, end)`, which windows and MAX_FRAME_SIZE allow. */
   data(stream: number, bytes: Uint8Array, start: number, end: number, last: boolean): void {
     this.#frame(FRAME_TYPE.data, last ? FLAG.endStream : 0, stream, bytes, start, end);
   }
 
-  /** `why` is for people who read the peer's log; ASCII. */
+  /** `debugData` is ASCII, for people who read the peer's log. */
   goAway(last: number, code: number, debugData: string): void {
-    const length = PAYLOAD_LENGTH.goAway + debugData.length;
-    const bytes = this.#output.allocate(FRAME_HEADER_LENGTH + length);
-    let at = writeFrameHeader(bytes, this.#output.position, length, FRAME_TYPE.goAway, 0, 0);
-    at = writeUint32(bytes, writeUint32(bytes, at, last), code);
-    this.#output.advance(at + bytes.write(debugData, at, "latin1"));
+    const payload = Buffer.alloc(PAYLOAD_LENGTH.goAway + debugData.length);
+    payload.write(debugData, payload.writeUInt32BE(code, payload.writeUInt32BE(last)), "latin1");
+    this.#frame(FRAME_TYPE.goAway, 0, 0, payload, 0, payload.length);
   }
 
   #frame(

@@ -1,10 +1,10 @@
-// Collects what one connection sends during a turn of the event loop, so that it leaves in one write.
+// Collects the output of one connection during a turn of the event loop, so that it leaves in one write.
 
 import type { Duplex } from "node:stream";
 import { MAX_BYTES_PER_TURN, MAX_SOCKET_BACKLOG } from "../limits.ts";
 
 const CHUNK_SIZE = 64 * 1024;
-/** Chunks kept for reuse; more are rarely free at once and are left to the garbage collector. */
+/** Free chunks that are kept; more are rarely free at once. */
 const MAX_POOLED_CHUNKS = 16;
 
 /** Chunks that the connections of a transport share: an idle connection owns none. */
@@ -36,7 +36,7 @@ export class Output {
   #lent: LentChunk[] | undefined;
   /** Bytes flushed in this turn. */
   #turnBytes = 0;
-  /** Senders must wait: the peer does not read what it was sent, or this turn has sent enough. */
+  /** Senders must wait: the peer does not read, or this turn has sent enough. */
   congested = false;
 
   /** `scheduleFlush` is called when output becomes pending. */
@@ -47,8 +47,7 @@ export class Output {
   }
 
   /**
-   * Returns memory of which `size` bytes (at most 64 KiB) may be written from `position` on; `advance` commits
-   * them.
+   * Returns memory of which `size` bytes (at most 64 KiB) may be written from `position` on; `advance` commits them.
    */
   allocate(size: number): Buffer {
     let chunk = this.#chunk;
@@ -83,7 +82,7 @@ export class Output {
     return this.#bytesWritten - this.#socket.writableLength;
   }
 
-  /** Ends a turn. Returns whether senders that had to wait may continue. */
+  /** Ends a turn. Returns whether waiting senders may continue. */
   endTurn(): boolean {
     this.flush();
     this.reclaimChunks();
@@ -113,7 +112,7 @@ export class Output {
     this.#bytesWritten += this.#end;
     this.#turnBytes += this.#end;
     if (this.#turnBytes > MAX_BYTES_PER_TURN) this.congested = true;
-    // Behind a backlog, small output is copied: otherwise each small frame to a peer that does not read would keep a
+    // Behind a backlog, small output is copied. Otherwise each small frame to a peer that does not read would keep a
     // chunk.
     if (socket.writableLength > 0 && this.#end < CHUNK_SIZE / 2) {
       // Not from Node's pool, where a few waiting bytes would keep 64 KiB.

@@ -6,19 +6,18 @@ import type { FieldList } from "./field-list.ts";
 import { decodedRoom, decodeHuffman } from "./huffman.ts";
 import { STATIC_COUNT, STATIC_NAMES, STATIC_VALUES } from "./static-table.ts";
 
-/** A block that RFC 7541 forbids. The tables are out of step, so the connection ends with COMPRESSION_ERROR. */
+/** The tables of the two ends differ after such a block, so the connection ends with COMPRESSION_ERROR. */
 export class CompressionError extends Error {
   override readonly name = "CompressionFault";
 }
 
-/** Size updates that an encoder may have to send before a block: the smallest size since the last one, and the present size. */
+/** Size updates before a block: the smallest size since the last block, and the current size (§4.2). */
 const MAX_SIZE_UPDATES = 2;
 
 /** Bytes of an integer after its prefix: 28 bits, more than any valid length or index needs. */
 const INTEGER_BYTES = 4;
 /**
- * Huffman strings that decode to at most this many bytes use a permanent buffer, small so that idle connections
- * stay cheap.
+ * Huffman strings of at most this decoded size use a permanent buffer, which is small to keep idle connections cheap.
  */
 const SCRATCH_SIZE = 256;
 
@@ -36,7 +35,7 @@ export class Decoder {
     this.#table = new DynamicTable(maxTable);
   }
 
-  /** Changes whenever the dynamic table does; within one generation the same bytes mean the same fields. */
+  /** Changes with the dynamic table. Within one generation the same bytes mean the same fields. */
   get generation(): number {
     return this.#table.generation;
   }

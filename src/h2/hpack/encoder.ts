@@ -2,7 +2,7 @@
 // decoder. It inserts only while there is room, so nothing is ever evicted and an entry stays valid for the life of
 // the connection.
 
-import type { FixedBlock } from "../fixed-block.ts";
+import type { FixedBlock } from "../exchange.ts";
 import { ENTRY_OVERHEAD } from "./dynamic-table.ts";
 import { STATIC_COUNT, STATIC_INDEX, STATIC_NAMES, STATIC_VALUES } from "./static-table.ts";
 
@@ -15,12 +15,9 @@ interface EncodedBlock {
 
 /** Default size of the table, and the most that is ever used. */
 const TABLE_SIZE = 4096;
-/** Fixed blocks whose bytes are kept. A server has a handful; further ones are encoded anew each time. */
+/** Fixed blocks whose bytes are kept; a server has a handful. */
 const MAX_BLOCKS = 32;
-/**
- * Limits on the entries that `field` inserts: their number and their size. The rest of the table is for fixed
- * blocks.
- */
+/** Limits on the entries that `field` inserts. The rest of the table is for fixed blocks. */
 const MAX_NAMES = 16;
 const MAX_NAME_ENTRY = 128;
 
@@ -113,8 +110,7 @@ export class Encoder {
   }
 
   #encodeAgain(known: EncodedBlock): Uint8Array {
-    // Uses the epoch before encoding: if that inserts an entry or writes a size update, these bytes are valid only
-    // once.
+    // If encoding inserts an entry or writes a size update, these bytes are valid only once.
     known.epoch = this.#epoch;
     known.bytes = this.#block(known.block.fields, true);
     return known.bytes;

@@ -1,12 +1,12 @@
-// The decoded fields of one field block. The list is bounded, so that a small block that refers to large table
-// entries thousands of times takes no memory.
+// The decoded fields of one field block. The list is bounded, since a small block can refer to large table entries
+// thousands of times.
 
 /** Size of a field in addition to its characters (RFC 9113 §6.5.2). */
 const FIELD_OVERHEAD = 32;
 
 /**
- * Once a limit is exceeded the list stores nothing more but still counts: decoding goes on, as the dynamic table
- * must follow the peer's.
+ * Beyond a limit the list stores nothing but still counts: decoding goes on, as the dynamic table must follow the
+ * peer's.
  */
 export class FieldList {
   readonly #maxSize: number;

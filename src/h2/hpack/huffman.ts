@@ -2,8 +2,8 @@
 // lengths of appendix B define it completely.
 
 /**
- * Bits decoded by one table look-up. All letters, digits and most punctuation have codes of at most this length,
- * so that hostile input costs one step per symbol, not per bit.
+ * Bits decoded by one table look-up. Letters, digits and most punctuation have codes of at most this length, so that
+ * hostile input costs one step per symbol, not per bit.
  */
 export const PEEK = 10;
 const LONGEST = 30;
@@ -29,10 +29,7 @@ interface Code {
   readonly quick: Uint16Array;
   /** Symbols in order of their codes. */
   readonly symbols: Uint16Array;
-  /**
-   * Indexed by code length: the first code of that length, the number of codes, and the index of their first
-   * symbol.
-   */
+  /** Indexed by code length: the first code, the number of codes, and the index of their first symbol. */
   readonly first: Int32Array;
   readonly count: Int32Array;
   readonly begin: Int32Array;

@@ -1,17 +1,14 @@
-// The streams of one connection: the open ones, the slots they occupy, and how the most recently closed ones ended.
+// The streams of one connection: open streams, the slots that they occupy, and how the most recently closed ones ended.
 
 import { DEFAULT_WINDOW, MAX_WINDOW } from "../frames/format.ts";
 import { CLOSED_STREAM_HISTORY, MAX_CONCURRENT_CALLS, MAX_EARLY_REPLIES } from "../limits.ts";
 import type { H2Stream, StreamContext } from "./stream.ts";
 
-/**
- * A stream that was answered before its request was complete, and whose peer has not been asked to stop sending
- * yet.
- */
+/** A stream that was answered before its request was complete, and that has not been reset. */
 interface EarlyReply {
   /** Bytes that the peer may still send. */
   receiveWindow: number;
-  /** Bytes of the body that are missing; negative if the request did not announce how many there are. */
+  /** Missing bytes of the body; negative if the request did not announce its length. */
   remainingLength: number;
   /** Sweep in which the reply was sent. */
   readonly since: number;
@@ -19,8 +16,8 @@ interface EarlyReply {
 
 export class StreamTable {
   /**
-   * The stream that was added last, while it is open. Most are answered before the next one is added and never enter
-   * the map: a map that becomes empty is allocated anew.
+   * The newest stream while it is open. Most streams are answered before the next one is added and never enter the map:
+   * a map that becomes empty is allocated anew.
    */
   #newest: H2Stream | undefined;
   /** All other open streams by id. */
@@ -34,13 +31,12 @@ export class StreamTable {
   /** Streams that wait for the connection, in the order in which they will continue. */
   readonly #blocked = new Set<H2Stream>();
   /**
-   * Ids of the most recently closed streams; negative: reset by us before their peer had ended them. A ring in order
-   * of closing, not of ids: a stream may live, or be asked to stop, long after later ones have ended. Allocated when
-   * the first stream closes.
+   * Ids of the most recently closed streams, as a ring in order of closing; negative: reset by us before their peer had
+   * ended them. Allocated when the first stream closes.
    */
   #closedIds: Int32Array | undefined;
   #nextClosed = 0;
-  /** Streams that were answered early, in order of their replies. Allocated at the first one. */
+  /** In order of their replies. Allocated at the first one. */
   #earlyReplies: Map<number, EarlyReply> | undefined;
 
   get empty(): boolean {
@@ -51,10 +47,7 @@ export class StreamTable {
     return this.#slots >= MAX_CONCURRENT_CALLS;
   }
 
-  /**
-   * Whether a stream is idle (RFC 9113 §5.1): the peer has not opened it. Even ids would be ours, and we open
-   * none.
-   */
+  /** Whether the peer has not opened the stream (RFC 9113 §5.1). Even ids would be ours, and we open none. */
   isIdle(id: number): boolean {
     return id > this.highestId || (id & 1) === 0;
   }
@@ -101,7 +94,7 @@ export class StreamTable {
     this.#nextClosed = (this.#nextClosed + 1) % CLOSED_STREAM_HISTORY;
   }
 
-  /** We reset a stream that is not open. If it was answered early, this replaces the reset that was still due. */
+  /** We reset a stream that is not open. This replaces a reset that was still due after an early reply. */
   recordReset(id: number): void {
     this.#earlyReplies?.delete(id);
     if (!this.wasOpen(id)) this.recordClosed(id, true);
@@ -112,15 +105,12 @@ export class StreamTable {
     return this.#closedIds?.includes(-id) === true;
   }
 
-  /** Whether the stream was open once, as opposed to skipped. */
+  /** Whether the stream was open once. */
   wasOpen(id: number): boolean {
     return this.#closedIds?.includes(id) === true || this.wasResetBeforeEnd(id);
   }
 
-  /**
-   * Adds a stream that was answered early; how it ended is recorded when its request does. Returns false if too
-   * many wait already.
-   */
+  /** Adds a stream that was answered early. Returns false if too many wait already. */
   addEarlyReply({ id, receiveWindow, remainingLength }: H2Stream, sweep: number): boolean {
     this.#earlyReplies ??= new Map();
     if (this.#earlyReplies.size >= MAX_EARLY_REPLIES) return false;
@@ -143,7 +133,7 @@ export class StreamTable {
 
   /**
    * Discards a part of the body of a request that was answered early, or its end. Returns false if the body is longer
-   * than the request announced. It may be shorter: curl ends its upload when it has the reply.
+   * than announced. It may be shorter: curl ends its upload when it has the reply.
    */
   discardBody(id: number, bytes: number, ends: boolean): boolean {
     const early = this.#earlyReplies?.get(id);
@@ -155,7 +145,7 @@ export class StreamTable {
     return true;
   }
 
-  /** The peer has ended its half as well: it sends nothing more, whatever we sent. */
+  /** The peer has ended its half as well and sends nothing more. */
   recordRemoteClosed(id: number): void {
     if (this.#earlyReplies?.delete(id) === true) this.recordClosed(id, false);
     const ends = this.#closedIds;
@@ -163,7 +153,7 @@ export class StreamTable {
     for (let at = ends.indexOf(-id); at >= 0; at = ends.indexOf(-id, at)) ends[at] = id;
   }
 
-  /** Removes and returns one stream that was answered before that sweep; undefined if there is none. */
+  /** Removes and returns one stream that was answered before this sweep, if there is one. */
   takeOverdueEarlyReply(before: number): number | undefined {
     if (this.#earlyReplies === undefined) return undefined;
     for (const [id, { since }] of this.#earlyReplies) {
@@ -180,9 +170,8 @@ export class StreamTable {
   }
 
   /**
-   * Continues the streams that wait for the connection, in order, as long as there is room. A stream that finds
-   * the window used up queues again behind the others, so that little room causes little work however many streams
-   * wait.
+   * Continues the blocked streams in order, as long as there is room. A stream that finds the window used up joins the
+   * end of the queue, so that little room causes little work however many streams wait.
    */
   resumeBlocked(connection: Pick<StreamContext, "output" | "sendWindow">): void {
     for (const stream of this.#blocked) {
@@ -193,8 +182,7 @@ export class StreamTable {
   }
 
   /**
-   * Applies a new SETTINGS_INITIAL_WINDOW_SIZE to all streams (RFC 9113 §6.9.2). Returns false if a window
-   * overflows.
+   * Applies a new SETTINGS_INITIAL_WINDOW_SIZE to all streams (RFC 9113 §6.9.2). Returns false if a window overflows.
    */
   changeInitialWindow(window: number): boolean {
     const difference = window - this.initialSendWindow;

@@ -1,11 +1,10 @@
-// One HTTP/2 stream. Sends the reply of its exchange in one piece where the windows allow, and buffers it where they
+// One HTTP/2 stream. It sends the reply of its exchange in one piece where the windows allow, and buffers it where they
 // do not.
 
 import type { Duplex } from "node:stream";
 import type { Held } from "#base/handler.ts";
 import type { Http2Fault } from "#base/server-meter.ts";
-import type { Exchange, RequestStream } from "../exchange.ts";
-import type { FixedBlock } from "../fixed-block.ts";
+import type { Exchange, FixedBlock, RequestStream } from "../exchange.ts";
 import {
   ERROR_CODE,
   FLAG,
@@ -19,7 +18,7 @@ import type { Output } from "../frames/output.ts";
 import type { Encoder } from "../hpack/encoder.ts";
 import { STREAM_RECEIVE_WINDOW } from "../limits.ts";
 
-/** The ends of a stream: its reply was sent completely; we reset it; the peer reset it or is gone. */
+/** `answered`: the whole reply was sent; `reset`: by us; `dropped`: by the peer, or the connection is gone. */
 export type StreamEnd = "answered" | "reset" | "dropped";
 
 /** The connection as its streams use it. */
@@ -50,7 +49,7 @@ interface PendingData {
 
 export class H2Stream implements RequestStream {
   readonly id: number;
-  /** The part of its request that was incomplete at the last sweep, and the sweep after which that part began. */
+  /** The part of its request that was incomplete at the last sweep, and the sweep in which it began. */
   pendingPart = 1;
   pendingSince: number;
   exchange: Exchange | undefined;
@@ -70,7 +69,7 @@ export class H2Stream implements RequestStream {
   #localClosed = false;
   #handlerRunning = false;
   #reserved = 0;
-  /** A reservation was refused, which has been counted as a fault: the reset that follows is not a second one. */
+  /** A reservation was refused and counted as a fault: the reset that follows is not a second one. */
   #overBudget = false;
   #unsentIncrement = 0;
   #pending: PendingData[] | undefined;
@@ -173,7 +172,7 @@ export class H2Stream implements RequestStream {
     return false;
   }
 
-  /** Continues to send: the peer accepts more. */
+  /** The peer accepts more. */
   sendPending(): void {
     const pending = this.#pending;
     if (pending === undefined) return;
@@ -213,7 +212,7 @@ export class H2Stream implements RequestStream {
     this.exchange?.aborted();
   }
 
-  /** Resets the stream for what the peer did, and tells its exchange. */
+  /** Resets the stream for a fault of the peer. */
   abort(code: number): void {
     if (this.#localClosed) return;
     this.#reset(code);
@@ -258,7 +257,7 @@ export class H2Stream implements RequestStream {
     this.#connection.handlerFinished();
   }
 
-  /** Writes a HEADERS frame of a fixed block and, after it, further fields; returns the offset after it. */
+  /** Writes a HEADERS frame of a fixed block and further fields; returns the offset after it. */
   #writeHeaders(
     bytes: Uint8Array,
     start: number,
@@ -309,7 +308,7 @@ export class H2Stream implements RequestStream {
     return at;
   }
 
-  /** Buffers what the peer does not accept yet. A stream that exceeds the memory limits is reset. */
+  /** Buffers bytes that the peer does not accept. A stream beyond the memory limits is reset. */
   #buffer(bytes: Uint8Array, at: number): void {
     if (at === bytes.length) return;
     // Reserve before copying: a refused reply costs nothing, however long it is.
@@ -347,5 +346,5 @@ export class H2Stream implements RequestStream {
   }
 }
 
-/** Room for the two header frames of a reply and the header of its DATA frame: fixed blocks are far smaller. */
+/** For the two header frames of a reply and the header of its DATA frame. Fixed blocks are far smaller. */
 const HEADERS_ROOM = 1_024;

@@ -38,10 +38,10 @@ export class GrpcRequest {
 }
 
 /**
- * Returns the gRPC part of a head, or undefined if the request is not for gRPC to answer. Cached with the head.
+ * Returns the gRPC part of a head, or undefined if the request is not gRPC. Cached with the head.
  *
  * @param ignoresType whether the request is for a JSON route whose callers forward the headers of others, so that its
- *   content type means nothing
+ * content type is meaningless
  */
 export function requestOf(
   head: RequestHead,

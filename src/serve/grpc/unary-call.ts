@@ -1,5 +1,5 @@
-// Calls with one message each way: the path of nearly all calls. A request that arrives in one piece is passed to its
-// handler without copying, and the reply directly to the stream.
+// Calls with one message each way: nearly all calls. A request that arrives in one piece is passed to its handler
+// without copying, and the reply goes directly to the stream.
 
 import type { Exchange } from "#h2/exchange.ts";
 import { RunningCall } from "./call.ts";

@@ -1,5 +1,5 @@
-// The HTTP server: one table of routes, answered over HTTP/1.1 (the fast path, or Node's server, which never
-// listens: connections are injected) and over those HTTP/2 streams of Sluice's transport that are not gRPC.
+// The HTTP server: one table of routes, served over HTTP/1.1 (the fast path, or Node's server, which never listens:
+// connections are injected) and over the HTTP/2 streams that are not gRPC.
 
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -10,8 +10,8 @@ import { type ReadScheduler, WORK_OF_JSON_REQUEST } from "#h2/read-scheduler.ts"
 import { createServer } from "#runtime/life/node-http.ts";
 import type { HttpSettings } from "../settings.ts";
 import type { Transport, TransportContext } from "../transport.ts";
+import type { HttpContext } from "./context.ts";
 import { CostlyQueue } from "./costly-queue.ts";
-import type { HttpContext } from "./exchange.ts";
 import { Http1Exchange, type Pipeline } from "./http1/exchange.ts";
 import { FastPath } from "./http1/fast-path.ts";
 import { HeadStart } from "./http1/head-start.ts";
@@ -24,7 +24,7 @@ import { readTarget } from "./request.ts";
 import { Router } from "./router.ts";
 
 const DEFAULT_MAX_HEADER_BYTES = 1024 * 1024;
-/** Interval between two looks for slow senders: one is noticed at most this late. */
+/** Interval of checks for slow senders: one is noticed at most this late. */
 const CHECK_EVERY_MS = 1_000;
 
 interface HttpServerOptions extends TransportContext {
@@ -41,7 +41,7 @@ export class HttpServer implements Transport {
   readonly #context: HttpContext;
   readonly #server: Server;
   readonly #fastPath: FastPath;
-  /** Connections that Node's server handles. */
+  /** On Node's server. */
   readonly #pipelines = new Map<Socket, Pipeline>();
 
   constructor({ routes, settings, scheduler, clock, log, meter }: HttpServerOptions) {
@@ -107,7 +107,7 @@ export class HttpServer implements Transport {
     if (pipeline === undefined) return this.#fastPath.closeIfIdle(socket);
     const { newest, headStart } = pipeline;
     if (newest !== undefined) return newest.closeIfIdle();
-    // Without any request, a header section that has begun is no call.
+    // Without any request, an incomplete header section is no call.
     if (headStart.begun) socket.destroy();
     return headStart.begun;
   }
@@ -120,8 +120,8 @@ export class HttpServer implements Transport {
     this.#context.closeAfterReply = true;
     this.#context.draining = true;
     this.#fastPath.closeIdle();
-    // Node's own method takes a connection for idle while its reply is still being sent. A connection without a
-    // complete request has begun one.
+    // Node's own method treats a connection as idle while its reply is being sent. A connection without a complete
+    // request has begun one.
     for (const { newest } of [...this.#pipelines.values()]) newest?.close();
   }
 
@@ -185,7 +185,7 @@ export class HttpServer implements Transport {
 
   #answer(request: IncomingMessage, response: ServerResponse, expects100: boolean): void {
     const pipeline = this.#pipelines.get(request.socket);
-    // Bytes after the request of the last reply are no request (RFC 9112 §9.6) and must not be acted upon.
+    // Bytes after the last request are not a request (RFC 9112 §9.6) and are ignored.
     if (pipeline === undefined || pipeline.newest?.closesConnection === true) {
       discardInput(request.socket);
       return;
@@ -197,7 +197,7 @@ export class HttpServer implements Transport {
 }
 
 /**
- * Headers that are parsed, so that a check with too many of them is decided and not answered with an error. Gateways
+ * Header fields that are parsed, so that a check with too many of them gets a decision instead of an error. Gateways
  * forward at most 32 KiB of headers by default, four bytes each or more.
  */
 const MAX_PARSED_HEADERS = 10_000;
@@ -208,12 +208,12 @@ function refusalFor(code: string): Refusal | undefined {
   return code.startsWith("HPE_") ? REFUSALS.framing : undefined;
 }
 
-/** Remembers how each request begins, as long as its header section is incomplete. */
+/** Keeps the start of each request while its header section is incomplete. */
 function followHead({ newest, headStart }: Pipeline, chunk: Buffer): void {
   if (newest === undefined || newest.requestComplete) headStart.add(chunk);
 }
 
-/** Takes further bytes away from Node's parser: otherwise requests that are never answered would pile up. */
+/** Discards further bytes: otherwise requests that are never answered would pile up. */
 function discardInput(socket: Socket): void {
   socket.removeAllListeners("data");
   socket.on("data", () => undefined);
@@ -237,7 +237,7 @@ function serverOptions(settings: HttpSettings) {
     keepAliveTimeoutBuffer: 0,
     connectionsCheckingInterval: Math.max(20, Math.ceil(shortest / 4)),
     noDelay: true,
-    // We validate it ourselves: what Node refuses would not be counted.
+    // We validate it: requests that Node refuses would not be counted.
     requireHostHeader: false,
   };
 }

@@ -16,8 +16,8 @@ import { detectProtocol, peek } from "./protocol.ts";
 import type { TlsMismatches } from "./tls-mismatch.ts";
 
 /**
- * Milliseconds in which a caller that has just connected sends its first request, by which a drain waits for it: a few
- * round trips, which a TLS handshake takes.
+ * Milliseconds that a drain gives new connections for their first request: a few round trips, which a TLS handshake
+ * takes.
  */
 export const FIRST_REQUEST_WITHIN_MS = 1_000;
 
@@ -38,10 +38,7 @@ interface Expected<Answer> {
   /** In ms; 0 = no limit. */
   readonly timeoutMs: number;
   readonly lateFault: RefusedConnection;
-  /**
-   * The fault if the connection ends before it has sent everything; undefined if that is not a fault, since its
-   * protocol is not known yet.
-   */
+  /** The fault if the connection ends too early; undefined if that is not a fault because its protocol is unknown. */
   readonly brokenFault: RefusedConnection | undefined;
 }
 
@@ -60,7 +57,7 @@ export interface OpenConnection {
 interface Held extends Displaceable {
   readonly since: number;
   protocol: OpenConnection["protocol"];
-  /** The transport that it was handed over to, and its socket there, which TLS has decrypted. */
+  /** The transport that serves it, and its socket there, which TLS has decrypted. */
   served: { readonly by: Transport; readonly socket: Socket } | undefined;
   hasPlace: boolean;
 }
@@ -74,15 +71,15 @@ export class ConnectionAcceptor {
   readonly #options: AcceptorOptions;
   readonly #all = new Map<Socket, Held>();
   readonly #displacement = new Displacement();
-  /** Connections that TLS protects by the address and port of their peers, by which a decrypted side is known. */
+  /** Connections under TLS by the address and port of their peers, which identify the decrypted side. */
   readonly #encrypted = new Map<string, Held>();
-  /** Connections that have not sent enough yet, each with the function that cancels its alarm. */
+  /** Connections that have not sent enough, each with the function that cancels its alarm. */
   readonly #pending = new Map<Socket, () => void>();
   #tls: TlsTerminator | undefined;
   /** Number of TLS handshakes in progress. */
   #handshakes = 0;
   #lastAccepted = Number.NEGATIVE_INFINITY;
-  /** Called when every connection has been handed over or has ended. */
+  /** Called when no connection is pending. */
   #noneWaits: (() => void) | undefined;
   #refusing = false;
 
@@ -156,8 +153,8 @@ export class ConnectionAcceptor {
   }
 
   /**
-   * Waits, once no more connections are accepted, until all have sent their first request: closing one before would lose
-   * a request that is on its way. The last one has FIRST_REQUEST_WITHIN_MS, or `most` ms if that is less.
+   * Waits, after the last connection was accepted, until all have sent their first request: closing one before would
+   * lose a request in transit. The last one has FIRST_REQUEST_WITHIN_MS, or `limit` ms if that is less.
    */
   async firstRequests(most: number): Promise<void> {
     const { clock } = this.#options;
@@ -175,7 +172,7 @@ export class ConnectionAcceptor {
     });
   }
 
-  /** Accepts no more: connections that have not been handed over are closed. */
+  /** Accepts no more, and closes connections that have not been handed over. */
   closePending(): void {
     this.#refusing = true;
     for (const socket of [...this.#pending.keys()]) {
@@ -212,7 +209,7 @@ export class ConnectionAcceptor {
     };
   }
 
-  /** Takes a place, for which an idle connection of the same address may have to go. Returns why there is none. */
+  /** Takes a slot, if necessary from an idle connection of the same address. Returns the reason if there is none. */
   #takePlace(remoteAddress: string | undefined): RefusedConnection | undefined {
     const { places, refused } = this.#options;
     const why = places.take(remoteAddress);
@@ -270,7 +267,7 @@ export class ConnectionAcceptor {
     by.accept(socket);
   }
 
-  /** A connection that sent nothing, as port checks make them, is told at trace. */
+  /** Connections that sent nothing, such as port checks, are logged at trace. */
   #logEnd(socket: Socket, { protocol, since, served }: Held): void {
     const { log, clock } = this.#options;
     const line = served === undefined ? log.trace : log.debug;
@@ -305,7 +302,7 @@ export class ConnectionAcceptor {
     });
   }
 
-  /** Waits until the connection has sent what is expected; destroys it if it does not do so in time, or fails. */
+  /** Waits for the expected bytes; destroys the connection if they do not arrive in time, or if it fails. */
   #awaitBytes<Answer>(
     socket: Socket,
     { detect, timeoutMs, lateFault, brokenFault }: Expected<Answer>,
@@ -344,12 +341,12 @@ export class ConnectionAcceptor {
   }
 }
 
-/** The other end of a connection; undefined on a Unix socket, where peers cannot be told apart. */
+/** Undefined on a Unix socket, where peers cannot be told apart. */
 function peerOf({ remoteAddress, remotePort }: Socket): string | undefined {
   return remotePort === undefined ? undefined : `${remoteAddress} ${remotePort}`;
 }
 
-/** Address and port, which Node still knows when the socket has closed; empty on a Unix socket. */
+/** Address and port, which Node knows even after the socket has closed; "" on a Unix socket. */
 function shownPeer({ remoteAddress = "", remotePort }: Socket): string {
   return remotePort === undefined ? "" : joinHostPort(canonicalAddress(remoteAddress), remotePort);
 }
@@ -359,7 +356,7 @@ function anyBytes(): true {
   return true;
 }
 
-/** Node destroys a failed socket by itself; without a listener the error would end the process. */
+/** Node destroys a failed socket. Without a listener the error would end the process. */
 function ignoreError(): void {}
 
 /** Until the protocol is known, the shorter of both protocols' limits applies. */

@@ -18,8 +18,8 @@ export function detectProtocol(head: Buffer): WireProtocol | undefined {
 }
 
 /**
- * Reads until `detect` returns an answer, puts all bytes back into the socket and calls `done`. A connection that
- * ends before is destroyed; `closedEarly` learns whether it had sent anything. Listens to `readable`, not `data`: a
+ * Reads until `detect` returns an answer, puts all bytes back into the socket and calls `done`. A connection that ends
+ * before is destroyed, and `closedEarly` is told whether it had sent anything. Listens to `readable`, not `data`: a
  * paused stream would stay paused for its next owner.
  */
 export function peek<Answer>(
@@ -51,7 +51,7 @@ export function peek<Answer>(
   socket.once("close", closed);
 }
 
-/** In memory of its own: in Node's pool, a few bytes of a waiting connection would keep 64 KiB. */
+/** Not from Node's pool, where a few bytes of a pending connection would keep 64 KiB. */
 function concatenated(head: Buffer, chunk: Buffer): Buffer {
   const both = Buffer.allocUnsafeSlow(head.length + chunk.length);
   head.copy(both);

@@ -1,5 +1,4 @@
-// Ends the port: in order and within the grace time, or at once. Each step happens only once, no matter how often it
-// is requested.
+// Ends the port, in order within the grace time or at once. Each step happens once, however often it is requested.
 
 import type { Server } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -13,11 +12,11 @@ import type { Transport } from "../transport.ts";
 import type { ConnectionAcceptor } from "./acceptor.ts";
 
 /**
- * Turns of the event loop without a new connection after which the system has none left: a connection is accepted in
- * one, and what it has sent is read in the next.
+ * Turns of the event loop without a new connection after which the system has none left: one turn accepts a connection,
+ * the next reads it.
  */
 const QUIET_TURNS = 4;
-/** Most turns to wait for them: more than the system keeps connections that nobody has accepted. */
+/** Turns to wait for them at most: more than the system queues connections. */
 const MAX_TURNS = 2_048;
 
 interface ShutdownOptions {
@@ -88,7 +87,7 @@ export class Shutdown {
     return this.#closed;
   }
 
-  /** Waits until no connection is being accepted, and what new ones have sent is handled. */
+  /** Waits until no connection is being accepted and the bytes of new ones are handled. */
   async #noNewcomers(): Promise<void> {
     const { scheduler } = this.#options;
     let quiet = 0;

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { FixedBlock } from "#h2/fixed-block.ts";
+import { FixedBlock } from "#h2/exchange.ts";
 import { CompressionError, Decoder } from "#h2/hpack/decoder.ts";
 import { Encoder } from "#h2/hpack/encoder.ts";
 import { FieldList } from "#h2/hpack/field-list.ts";

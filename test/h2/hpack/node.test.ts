@@ -6,7 +6,7 @@ import http2 from "node:http2";
 import { duplexPair } from "node:stream";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { FixedBlock } from "#h2/fixed-block.ts";
+import { FixedBlock } from "#h2/exchange.ts";
 import { Decoder } from "#h2/hpack/decoder.ts";
 import { Encoder } from "#h2/hpack/encoder.ts";
 import { decode, hex } from "./setup.ts";

@@ -4,8 +4,7 @@
 import assert from "node:assert/strict";
 import { Duplex } from "node:stream";
 import type { Held } from "#base/handler.ts";
-import type { RequestHead, RequestStream } from "#h2/exchange.ts";
-import type { FixedBlock } from "#h2/fixed-block.ts";
+import type { FixedBlock, RequestHead, RequestStream } from "#h2/exchange.ts";
 
 export interface StreamOptions {
   /** Most bytes that may be buffered. */

@@ -1,14 +1,14 @@
-// Hands what an HTTP/1.1 connection has sent to Node's parser when it is the connection's turn, a few requests at a time.
-// Node's server handles all requests that it finds in one read, which may be hundreds, so that a few dozen connections
-// that pipeline requests would fill every turn of the event loop, and a new connection would wait for all of them.
+// Passes the bytes of an HTTP/1.1 connection to Node's parser as the scheduler allows, a few requests at a time. Node's
+// server handles all requests of one read, which may be hundreds: a few dozen connections that pipeline requests would
+// fill every turn of the event loop, and a new connection would wait for all of them.
 
 import type { Socket } from "node:net";
 import type { PooledBytes } from "#h2/read-buffers.ts";
 import type { QueuedReader, ReadScheduler } from "#h2/read-scheduler.ts";
 
-/** Bytes that Node's parser gets at once: about five checks. */
+/** About five checks. */
 const SLICE = 1_024;
-/** Ends a header section. Slices end here, since errors of Node's parser do not say at which byte they were found. */
+/** Slices end at the end of a header section, since errors of Node's parser do not say where they were found. */
 const EMPTY_LINE = "\r\n\r\n";
 
 /** The listeners of Node's server on a connection. */
@@ -22,9 +22,12 @@ export class PacedParser implements QueuedReader {
   readonly #socket: Socket;
   readonly #scheduler: ReadScheduler;
   readonly #node: NodeListeners;
-  /** Bytes that Node's parser has not got yet. While there are some, the connection waits: in line, or for its caller to read replies. */
+  /**
+   * Bytes that Node's parser has not seen. While there are any, the connection is queued, or its caller must read
+   * replies first.
+   */
   #held: Buffer | undefined;
-  /** The same while the connection is in line. */
+  /** The same while the connection is queued. */
   #waiting: PooledBytes | undefined;
   #inLine = false;
   /** The caller has closed its half behind bytes that are held. */
@@ -45,12 +48,12 @@ export class PacedParser implements QueuedReader {
     });
   }
 
-  /** Bytes that were read from the connection and that Node's parser has not got yet. */
+  /** Bytes that Node's parser has not seen. */
   get heldBytes(): number {
     return this.#held?.length ?? this.#waiting?.length ?? 0;
   }
 
-  /** Parses what the connection has sent, as far as this visit allows; a first part of it in any case. */
+  /** Parses as much as the time slice allows; a first part in any case. */
   parse(chunk: Buffer): void {
     this.#held = this.#takeWith(chunk);
     const socket = this.#socket;
@@ -67,7 +70,7 @@ export class PacedParser implements QueuedReader {
     );
     if (!this.#attached) this.#take();
     if (this.#held !== undefined && !socket.isPaused()) this.#wait();
-    // Node's server closes at the end, but the replies to pipelined requests leave one after the other in this turn.
+    // Node's server closes at the end, but the replies to pipelined requests leave one by one in this turn.
     if (this.heldBytes === 0 && this.#ended) setImmediate(() => this.#end());
   }
 
@@ -117,13 +120,13 @@ export class PacedParser implements QueuedReader {
     if (this.#attached) this.#node.end();
   }
 
-  /** Node's server still reads from the connection. Listeners are removed when it no longer does. */
+  /** Node's server still reads from the connection: it removes its listeners when it stops. */
   get #attached(): boolean {
     return !this.#socket.destroyed && this.#socket.listenerCount("data") > 0;
   }
 }
 
-/** Where a first slice of these bytes ends: behind the header sections that are complete in it, or else behind the next one. */
+/** The end of the first slice: after the header sections that are complete in it, or else after the next one. */
 function sliceEnd(bytes: Buffer): number {
   if (bytes.length <= SLICE) return bytes.length;
   const last = bytes.lastIndexOf(EMPTY_LINE, SLICE - EMPTY_LINE.length, "latin1");

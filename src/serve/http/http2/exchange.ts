@@ -8,17 +8,18 @@ import { CONNECTION_FIELDS } from "#h2/exchange.ts";
 import { MAX_BUFFERED_PER_CONNECTION } from "#h2/limits.ts";
 import { validateHeaderName, validateHeaderValue } from "#runtime/life/node-http.ts";
 import { NO_BODY } from "../body.ts";
-import { type HttpContext, HttpExchange } from "../exchange.ts";
+import type { HttpContext } from "../context.ts";
+import { HttpExchange } from "../exchange.ts";
 import { Http2Headers } from "./headers.ts";
 
 /**
- * Most bytes that one reply counts as buffered while its peer does not read on, however long it is: one peer may ask for
- * three long replies at once, and 23 of them at most wait in the whole process, each with its call and 64 KiB in transit.
+ * The most that an unread reply counts as buffered, however long it is: one peer may ask for three long replies at
+ * once, and 23 of them at most wait in the whole process, each with its call and 64 KiB in transit.
  */
 export const MAX_BUFFERED_PER_REPLY = MAX_BUFFERED_PER_CONNECTION / 4;
 /** Replies are written in parts of this size, as the stream buffers what its peer does not accept. */
 const PART_SIZE = 64 * 1024;
-/** A body part is kept without copying if it makes up at least this share of its memory. */
+/** A body part is kept without copying if it is at least this share of its memory. */
 const MIN_SHARE_TO_KEEP = 0.5;
 
 export function http2RequestHandler(context: HttpContext): RequestHandler {
@@ -31,14 +32,13 @@ class Http2Exchange extends HttpExchange implements Exchange {
   readonly #fields: Http2Headers;
   /** The request is complete. */
   #requestComplete: boolean;
-  /** Memory of body and reply that has been reserved from the stream. */
+  /** Bytes reserved from the stream for body and reply. */
   #reserved = 0;
   /** The unsent part of the reply's body. */
   #unsent: Uint8Array = NO_BODY;
   #long = false;
   /**
-   * Bytes that the reply counts as buffered while it waits: all of it, since no memory is freed before the last byte is
-   * sent.
+   * Bytes that the waiting reply counts as buffered: all of it, since no memory is freed before the last byte is sent.
    */
   #replyCost = 0;
 
@@ -68,7 +68,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
   }
 
   /** A reply would end the stream, and errors in the rest of the request could not be reported. */
-  protected get mustReadRest(): boolean {
+  protected override get mustReadRest(): boolean {
     return !this.#requestComplete;
   }
 
@@ -105,10 +105,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
 
   // --- What the base class asks for
 
-  /** During a drain the connection itself says which calls it still takes (GOAWAY), so none is refused here. */
-  protected validateHead(): void {}
-
-  protected get headRefusal(): Refusal | undefined {
+  protected override get headRefusal(): Refusal | undefined {
     const { flaw } = this.#head;
     if (flaw === undefined) return undefined;
     return flaw === "too_large" ? REFUSALS.headTooLarge : REFUSALS.malformedHead;
@@ -142,18 +139,13 @@ class Http2Exchange extends HttpExchange implements Exchange {
     this.#stream.releaseIfUndelivered(held);
   }
 
-  /** Validated with the other fields of the stream. */
-  protected validateHost(): void {}
-
-  protected discardRest(): void {}
-
   protected abortReply(): void {
     const { localClosed } = this.#stream;
     if (!localClosed) this.#stream.cancel();
     this.finished(localClosed);
   }
 
-  protected handlerPending(reply: Promise<unknown>): void {
+  protected override handlerPending(reply: Promise<unknown>): void {
     const stream = this.#stream;
     stream.handlerStarted();
     // The body belongs to the handler until it is done, even if its reply comes too late.
@@ -169,8 +161,8 @@ class Http2Exchange extends HttpExchange implements Exchange {
   }
 
   /**
-   * Sends until the peer accepts no more; returns true if nothing is left. The last part of a long reply is sent
-   * on its own: the stream reports when there is room again, but not after it has ended.
+   * Sends until the peer accepts no more; returns true if nothing is left. The last part of a long reply is sent on its
+   * own: the stream reports room only before it has ended.
    */
   #send(): boolean {
     const stream = this.#stream;
