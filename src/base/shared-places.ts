@@ -8,8 +8,8 @@ export class SharedPlaces {
   #free: number;
   #count = 0;
 
-  constructor(most: number) {
-    this.#free = most;
+  constructor(limit: number) {
+    this.#free = limit;
   }
 
   /** Slots taken. */

@@ -181,10 +181,10 @@ export class HttpClient {
 
   #armTimeout(timeoutMs: number | undefined, url: URL, abort: AbortController): () => void {
     const { clock, settings } = this.#options;
-    const most = Math.min(settings.timeout || Infinity, timeoutMs ?? Infinity);
-    if (most === Infinity) return () => undefined;
-    return clock.alarm(most, () => {
-      abort.abort(new Fault("DEADLINE_EXCEEDED", `${url.origin}: no reply within ${most} ms`));
+    const limit = Math.min(settings.timeout || Infinity, timeoutMs ?? Infinity);
+    if (limit === Infinity) return () => undefined;
+    return clock.alarm(limit, () => {
+      abort.abort(new Fault("DEADLINE_EXCEEDED", `${url.origin}: no reply within ${limit} ms`));
     });
   }
 
@@ -216,11 +216,11 @@ export class HttpClient {
       const response = await this.#request(hop, signal);
       const { statusCode: status } = response;
       const received = joined(response.headers);
-      const most = this.#options.maxBodyBytes ?? MAX_BODY_BYTES;
+      const limit = this.#options.maxBodyBytes ?? MAX_BODY_BYTES;
       const content = await readBody(
         response.body,
         received["content-encoding"]?.toLowerCase(),
-        most,
+        limit,
       );
       if (REDIRECTS.has(status) && Array.isArray(response.headers["location"])) {
         throw new Fault("UNAVAILABLE", `${url.origin}: a redirect with more than one location`);

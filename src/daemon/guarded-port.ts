@@ -29,13 +29,19 @@ export async function openGuarded(
   const log = process.log.child(name);
   const { listener, tls, administration } = settings;
   const key = keyOf(listener);
-  const guard = await openAdministration({ settings: administration, listener, tls, clock, log });
-  scope.add("token", guard.close);
+  const accessControl = await openAdministration({
+    settings: administration,
+    listener,
+    tls,
+    clock,
+    log,
+  });
+  scope.add("token", accessControl.close);
   const port = await openPort({
     settings,
     services,
     routes,
-    guard,
+    accessControl,
     readScheduler,
     clock,
     log,
@@ -46,7 +52,7 @@ export async function openGuarded(
     },
   });
   if (port.remote) {
-    const { requirement } = guard;
+    const { requirement } = accessControl;
     if (requirement === "local") {
       await port.cut();
       throw new Fault(

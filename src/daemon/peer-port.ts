@@ -4,7 +4,7 @@ import { Fault } from "#base/fault.ts";
 import type { GrpcService } from "#base/handler.ts";
 import { joinHostPort, splitHostPort } from "#base/net/host-port.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
-import { NO_GUARD } from "#serve/administration.ts";
+import { NO_ACCESS_CONTROL } from "#serve/administration.ts";
 import { openPort, type Port } from "#serve/port.ts";
 import type { TlsSettings } from "#serve/settings.ts";
 import type { SluiceProcess } from "./process.ts";
@@ -40,7 +40,7 @@ export async function openPeerPort(
       },
       services: [service],
       routes: [],
-      guard: NO_GUARD,
+      accessControl: NO_ACCESS_CONTROL,
       readScheduler,
       clock,
       log,

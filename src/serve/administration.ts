@@ -35,16 +35,19 @@ import type { AdministrationSettings, PortSettings } from "./settings.ts";
  */
 export type Requirement = "token" | "certificate" | "local" | "insecure" | "refused";
 
-/** Makes routes and services of administration check the credential first, and leaves all others unchanged. */
-export interface Guard {
+/** Makes routes and services of administration check the credential first; others are unchanged. */
+export interface AccessControl {
   route(route: Route): Route;
   service(service: GrpcService): GrpcService;
 }
 
 /** For ports without administration. */
-export const NO_GUARD: Guard = { route: (route) => route, service: (service) => service };
+export const NO_ACCESS_CONTROL: AccessControl = {
+  route: (route) => route,
+  service: (service) => service,
+};
 
-export interface Administration extends Guard {
+export interface Administration extends AccessControl {
   readonly requirement: Requirement;
   close(): void;
 }

@@ -13,14 +13,14 @@ import type { RequestHandler } from "#h2/exchange.ts";
 import { Http2Server } from "#h2/http2-server.ts";
 import type { ReadScheduler } from "#h2/read-scheduler.ts";
 import type { Descriptors } from "#wire/protobuf/descriptors.ts";
-import type { Guard } from "./administration.ts";
+import type { AccessControl } from "./administration.ts";
 import { grpcRequestHandler } from "./grpc/request-handler.ts";
 import { frontPage } from "./http/front-page.ts";
 import { HttpServer } from "./http/http-server.ts";
 import { ConnectionAcceptor, type OpenConnection } from "./listen/acceptor.ts";
 import { isLocal, readAddress, showAddress } from "./listen/address.ts";
 import { bind } from "./listen/bind.ts";
-import { Places } from "./listen/places.ts";
+import { ConnectionSlots } from "./listen/connection-slots.ts";
 import { Shutdown } from "./listen/shutdown.ts";
 import { type TlsMismatch, TlsMismatches } from "./listen/tls-mismatch.ts";
 import type { PortSettings } from "./settings.ts";
@@ -44,7 +44,7 @@ export interface PortOptions {
   readonly services: readonly GrpcService[];
   readonly routes: readonly Route[];
   /** Checks routes and services of administration, including those of the port itself. */
-  readonly guard: Guard;
+  readonly accessControl: AccessControl;
   /** One for all ports of the process. */
   readonly readScheduler: ReadScheduler;
   readonly clock: Clock;
@@ -88,8 +88,10 @@ export async function openPort(options: PortOptions): Promise<Port> {
   const binding = await readAddress(settings.listener);
   const health = healthService(options.services);
   const described = [...options.services, health.service];
-  const services = [...described, ...reflection(options, described)].map(options.guard.service);
-  const routes = withFrontPage(options.routes, services).map(options.guard.route);
+  const services = [...described, ...reflection(options, described)].map(
+    options.accessControl.service,
+  );
+  const routes = withFrontPage(options.routes, services).map(options.accessControl.route);
   const http1 = new HttpServer({ routes, settings: settings.http, scheduler, clock, log, meter });
   const http2 = await http2Transport(options, services, http1);
   const transports = [http1, http2];
@@ -101,7 +103,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     clock,
     http1,
     http2,
-    places: new Places(options.maxConnections ?? MAX_CONNECTIONS),
+    slots: new ConnectionSlots(options.maxConnections ?? MAX_CONNECTIONS),
     refused,
     mismatches,
     log,

@@ -15,8 +15,8 @@ export function counted(fields: object): object {
 export function listed<T>(
   all: readonly T[],
   format: (each: T) => string,
-  most = MAX_LISTED,
+  limit = MAX_LISTED,
 ): string {
-  const more = all.length > most ? `; and ${all.length - most} more` : "";
-  return `${all.slice(0, most).map(format).join("; ")}${more}`;
+  const more = all.length > limit ? `; and ${all.length - limit} more` : "";
+  return `${all.slice(0, limit).map(format).join("; ")}${more}`;
 }

@@ -100,8 +100,8 @@ export class Connections {
 
   #pooled(connector: Connector): Dispatcher {
     const { Agent, Client, Pool } = this.#undici;
-    const most = this.#unlimited ? 0 : this.#settings.max_conns_per_host;
-    const options = { ...this.#clientOptions(), connections: most > 0 ? most : null };
+    const limit = this.#unlimited ? 0 : this.#settings.max_conns_per_host;
+    const options = { ...this.#clientOptions(), connections: limit > 0 ? limit : null };
     const client = (at: URL, given: Client.Options) => {
       const connect: Connector = (to, done) =>
         connector(to, (...[error, socket]) => {

@@ -282,8 +282,8 @@ export class Connection implements ReceiveContext {
   #throttle(throttled: boolean): void {
     if (!this.open) return;
     this.#throttled = throttled;
-    const most = throttled ? Math.max(1, this.streams.size) : MAX_CONCURRENT_CALLS;
-    this.frames.settings([[SETTING.maxConcurrentStreams, most]]);
+    const limit = throttled ? Math.max(1, this.streams.size) : MAX_CONCURRENT_CALLS;
+    this.frames.settings([[SETTING.maxConcurrentStreams, limit]]);
     this.#scheduleFlush();
   }
 

@@ -84,9 +84,9 @@ export class FrameReader {
    * Reads from offset `from` on, to the end or until this many frames have begun. Returns the offset of the first
    * unread byte. Throws ConnectionErrors.
    */
-  read(chunk: Buffer, from = 0, most = Number.POSITIVE_INFINITY): number {
+  read(chunk: Buffer, from = 0, limit = Number.POSITIVE_INFINITY): number {
     const end = chunk.length;
-    const stop = this.#frames + most;
+    const stop = this.#frames + limit;
     let at = this.#prefaceSeen < PREFACE.length ? this.#readPreface(chunk) : from;
     while (at < end && this.#frames < stop) {
       if (this.#payloadLeft > 0) at = this.#continuePayload(chunk, at, end);

@@ -10,8 +10,8 @@ import type { RefusedConnection } from "#base/server-meter.ts";
 import { checkHandshake } from "#h2/handshake.ts";
 import type { PortSettings } from "../settings.ts";
 import type { ApplicationProtocol, Transport } from "../transport.ts";
+import type { ConnectionSlots } from "./connection-slots.ts";
 import { type Displaceable, Displacement } from "./displacement.ts";
-import type { Places } from "./places.ts";
 import { detectProtocol, peek } from "./protocol.ts";
 import type { TlsMismatches } from "./tls-mismatch.ts";
 
@@ -26,7 +26,7 @@ interface AcceptorOptions {
   readonly clock: Clock;
   readonly http1: Transport;
   readonly http2: Transport;
-  readonly places: Places;
+  readonly slots: ConnectionSlots;
   readonly refused: (why: RefusedConnection) => void;
   readonly mismatches: Pick<TlsMismatches, "record">;
   readonly log: Pick<Log, "debug" | "trace">;
@@ -59,7 +59,7 @@ interface Held extends Displaceable {
   protocol: OpenConnection["protocol"];
   /** The transport that serves it, and its socket there, which TLS has decrypted. */
   served: { readonly by: Transport; readonly socket: Socket } | undefined;
-  hasPlace: boolean;
+  hasSlot: boolean;
 }
 
 /** Takes a connection that starts with TLS and later calls `acceptDecrypted`. */
@@ -80,7 +80,7 @@ export class ConnectionAcceptor {
   #handshakes = 0;
   #lastAccepted = Number.NEGATIVE_INFINITY;
   /** Called when no connection is pending. */
-  #noneWaits: (() => void) | undefined;
+  #onNonePending: (() => void) | undefined;
   #refusing = false;
 
   constructor(options: AcceptorOptions) {
@@ -94,7 +94,7 @@ export class ConnectionAcceptor {
 
   accept(socket: Socket): void {
     const { remoteAddress } = socket;
-    const why = this.#takePlace(remoteAddress);
+    const why = this.#takeSlot(remoteAddress);
     if (why !== undefined) {
       socket.on("error", ignoreError);
       this.#refuse(socket, why);
@@ -105,7 +105,7 @@ export class ConnectionAcceptor {
     socket.once("close", () => {
       this.#logEnd(socket, held);
       this.#all.delete(socket);
-      this.#releasePlace(remoteAddress, held);
+      this.#releaseSlot(remoteAddress, held);
     });
     this.#awaitBytes(socket, this.#firstBytes(detectProtocol), (protocol) => {
       held.protocol = protocol;
@@ -156,12 +156,12 @@ export class ConnectionAcceptor {
    * Waits, after the last connection was accepted, until all have sent their first request: closing one before would
    * lose a request in transit. The last one has FIRST_REQUEST_WITHIN_MS, or `limit` ms if that is less.
    */
-  async firstRequests(most: number): Promise<void> {
+  async firstRequests(limit: number): Promise<void> {
     const { clock } = this.#options;
-    const left = Math.min(most, this.#lastAccepted + FIRST_REQUEST_WITHIN_MS - clock.now());
-    if (left <= 0 || !this.#someWait) return;
+    const left = Math.min(limit, this.#lastAccepted + FIRST_REQUEST_WITHIN_MS - clock.now());
+    if (left <= 0 || !this.#anyPending) return;
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#noneWaits = resolve;
+    this.#onNonePending = resolve;
     await within(left, clock, promise);
   }
 
@@ -179,7 +179,7 @@ export class ConnectionAcceptor {
       this.#stopWaiting(socket);
       socket.destroy();
     }
-    this.#noneWaits?.();
+    this.#onNonePending?.();
   }
 
   destroyAll(): void {
@@ -187,17 +187,17 @@ export class ConnectionAcceptor {
     for (const socket of [...this.#all.keys()]) socket.destroy();
   }
 
-  get #someWait(): boolean {
+  get #anyPending(): boolean {
     return this.#pending.size + this.#handshakes > 0;
   }
 
   #handshakeEnded(): void {
     this.#handshakes--;
-    this.#lookWhetherSomeWait();
+    this.#notifyIfNonePending();
   }
 
-  #lookWhetherSomeWait(): void {
-    if (!this.#someWait) this.#noneWaits?.();
+  #notifyIfNonePending(): void {
+    if (!this.#anyPending) this.#onNonePending?.();
   }
 
   #firstBytes<Answer>(detect: (head: Buffer) => Answer | undefined): Expected<Answer> {
@@ -210,19 +210,19 @@ export class ConnectionAcceptor {
   }
 
   /** Takes a slot, if necessary from an idle connection of the same address. Returns the reason if there is none. */
-  #takePlace(remoteAddress: string | undefined): RefusedConnection | undefined {
-    const { places, refused } = this.#options;
-    const why = places.take(remoteAddress);
+  #takeSlot(remoteAddress: string | undefined): RefusedConnection | undefined {
+    const { slots, refused } = this.#options;
+    const why = slots.take(remoteAddress);
     if (why === undefined || !this.#displacement.makeRoom(remoteAddress)) return why;
     refused(why);
-    return places.take(remoteAddress);
+    return slots.take(remoteAddress);
   }
 
-  #releasePlace(remoteAddress: string | undefined, held: Held): void {
-    if (!held.hasPlace) return;
-    held.hasPlace = false;
+  #releaseSlot(remoteAddress: string | undefined, held: Held): void {
+    if (!held.hasSlot) return;
+    held.hasSlot = false;
     this.#displacement.remove(remoteAddress, held);
-    this.#options.places.release(remoteAddress);
+    this.#options.slots.release(remoteAddress);
   }
 
   #hold(socket: Socket): Held {
@@ -231,22 +231,22 @@ export class ConnectionAcceptor {
       since: this.#options.clock.now(),
       protocol: "unknown",
       served: undefined,
-      hasPlace: true,
+      hasSlot: true,
       get hasCalled() {
         return held.served?.by.hasCalled(held.served.socket) ?? false;
       },
       get read() {
         return socket.bytesRead;
       },
-      readAtLastLook: 0,
-      quietLooks: 0,
+      readAtInspection: 0,
+      quietInspections: 0,
       closeIdle: () => {
         const { served } = held;
         if (served === undefined) {
           this.#stopWaiting(socket);
           socket.destroy();
         } else if (!served.by.closeIdle(served.socket)) return false;
-        this.#releasePlace(remoteAddress, held);
+        this.#releaseSlot(remoteAddress, held);
         return true;
       },
     };
@@ -258,7 +258,7 @@ export class ConnectionAcceptor {
   #serve(socket: Socket, by: Transport, held: Held | undefined): void {
     if (held !== undefined) {
       held.served = { by, socket };
-      held.readAtLastLook = held.read;
+      held.readAtInspection = held.read;
     }
     const { log, http1 } = this.#options;
     const protocol = by === http1 ? "http1" : "http2";
@@ -317,13 +317,13 @@ export class ConnectionAcceptor {
     const done = (answer: Answer) => {
       this.#stopWaiting(socket);
       then(answer);
-      this.#lookWhetherSomeWait();
+      this.#notifyIfNonePending();
     };
     peek(socket, detect, done, (begun) => {
       // Not if we ended the connection ourselves.
       if (this.#stopWaiting(socket) && begun && brokenFault !== undefined)
         this.#options.refused(brokenFault);
-      this.#lookWhetherSomeWait();
+      this.#notifyIfNonePending();
     });
   }
 

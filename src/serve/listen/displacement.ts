@@ -1,7 +1,7 @@
 // Makes room for a new connection of an address that has no slot left by closing one of its idle connections. Otherwise
 // a client that opens many and leaves them idle would lock out everybody at its address.
 
-import { addressKey } from "./places.ts";
+import { addressKey } from "./connection-slots.ts";
 
 export interface Displaceable {
   /** Whether a call has been made on it. */
@@ -9,9 +9,9 @@ export interface Displaceable {
   /** Bytes that its peer has sent. */
   readonly read: number;
   /** The same at the last inspection. */
-  readAtLastLook: number;
+  readAtInspection: number;
   /** Consecutive inspections in which it had sent nothing since the one before. */
-  quietLooks: number;
+  quietInspections: number;
   /** Closes it unless a call is in progress on it. Returns whether it did. */
   closeIdle(): boolean;
 }
@@ -20,7 +20,7 @@ export interface Displaceable {
  * Connections that are inspected for each new one. Inspecting all would let a client that opens many use up the time of
  * the process.
  */
-const MAX_LOOKED_AT = 32;
+const MAX_INSPECTED = 32;
 
 export class Displacement {
   /** By address, the least recently inspected first. */
@@ -49,17 +49,19 @@ export class Displacement {
     const all = this.#byAddress.get(addressKey(remoteAddress));
     if (all === undefined) return false;
     const oldest: Displaceable[] = [];
-    for (const connection of all) if (oldest.push(connection) === MAX_LOOKED_AT) break;
+    for (const connection of all) if (oldest.push(connection) === MAX_INSPECTED) break;
     for (const connection of oldest) {
       all.delete(connection);
       all.add(connection);
-      const { read, readAtLastLook, quietLooks } = connection;
-      connection.quietLooks = read === readAtLastLook ? quietLooks + 1 : 0;
-      connection.readAtLastLook = read;
+      const { read, readAtInspection, quietInspections } = connection;
+      connection.quietInspections = read === readAtInspection ? quietInspections + 1 : 0;
+      connection.readAtInspection = read;
     }
     const unused = oldest.filter(({ hasCalled }) => !hasCalled);
     const chosen =
-      unused.length > 0 ? unused : oldest.sort((one, other) => other.quietLooks - one.quietLooks);
+      unused.length > 0
+        ? unused
+        : oldest.sort((one, other) => other.quietInspections - one.quietInspections);
     return chosen.some((connection) => connection.closeIdle());
   }
 }

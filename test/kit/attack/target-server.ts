@@ -8,7 +8,7 @@ import type { Code } from "#base/fault.ts";
 import type { Call, GrpcService, Route, Stream } from "#base/handler.ts";
 import type { Http2Fault, RefusedConnection, ServerMeter } from "#base/server-meter.ts";
 import { ReadScheduler } from "#h2/read-scheduler.ts";
-import { NO_GUARD } from "#serve/administration.ts";
+import { NO_ACCESS_CONTROL } from "#serve/administration.ts";
 import { openPort } from "#serve/port.ts";
 import { memoryLog } from "../sluice/log.ts";
 import { type Overrides, portSettings, realClock } from "../sluice/port.ts";
@@ -191,7 +191,7 @@ const routes: readonly Route[] = [
 const { settings, maxConnections } = JSON.parse(argv[2] ?? "{}") as TargetOptions;
 const log = memoryLog();
 const port = await openPort({
-  guard: NO_GUARD,
+  accessControl: NO_ACCESS_CONTROL,
   services: [service],
   routes,
   readScheduler: new ReadScheduler(realClock),

@@ -110,6 +110,6 @@ function compact(inflated: Buffer): Uint8Array {
   return inflated.length < CHUNK_SIZE / 2 ? Uint8Array.prototype.slice.call(inflated) : inflated;
 }
 
-function statusOf(error: NodeJS.ErrnoException, most: number): CallStatus {
-  return error.code === "ERR_BUFFER_TOO_LARGE" ? messageTooLong(most) : DECOMPRESSION_FAILED;
+function statusOf(error: NodeJS.ErrnoException, limit: number): CallStatus {
+  return error.code === "ERR_BUFFER_TOO_LARGE" ? messageTooLong(limit) : DECOMPRESSION_FAILED;
 }

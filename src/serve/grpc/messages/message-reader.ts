@@ -17,11 +17,11 @@ const FIRST_ROOM = 4_096;
 /** Shared by all empty messages, of which there may be millions. */
 const NO_BYTES = new Uint8Array(0);
 
-/** Whether `chunk[start, end)` is exactly one uncompressed message with its prefix, of at most `most` bytes. */
-export function isOneMessage(chunk: Buffer, start: number, end: number, most: number): boolean {
+/** Whether `chunk[start, end)` is exactly one uncompressed message with its prefix, of at most `limit` bytes. */
+export function isOneMessage(chunk: Buffer, start: number, end: number, limit: number): boolean {
   const length = end - start - PREFIX_LENGTH;
   return (
-    length >= 0 && chunk[start] === 0 && chunk.readUInt32BE(start + 1) === length && length <= most
+    length >= 0 && chunk[start] === 0 && chunk.readUInt32BE(start + 1) === length && length <= limit
   );
 }
 
