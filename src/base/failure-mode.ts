@@ -11,7 +11,7 @@ export function decidesAlone(mode: FailureMode): mode is "open" | "closed" {
   return mode === "open" || mode === "closed";
 }
 
-/** Accepts everything, refuses everything, or goes on with the numbers that were valid last. */
+/** Accepts everything, refuses everything, or continues with the last valid numbers. */
 export type StandIn = "open" | "closed" | "last_known";
 
 /**

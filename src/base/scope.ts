@@ -18,7 +18,7 @@ export class Scope {
     this.#failed = failed;
   }
 
-  /** Registers how to stop what was just started. */
+  /** Registers the stop of a part that was just started. */
   add(name: string, stop: Stop): void {
     this.#stops.push({ name, stop });
   }

@@ -12,7 +12,7 @@ export interface GrpcPath {
   readonly hints: TlsHints | undefined;
 }
 
-/** Each says what to set, as in `say http:// in etcd.endpoints`. */
+/** Each names a setting, as in `say http:// in etcd.endpoints`. */
 export interface TlsHints {
   readonly forCleartext: string;
   readonly forTls: string;
@@ -39,7 +39,7 @@ function unavailable(details: string, { isSecure, proxy, hints }: GrpcPath): str
     .replace(/\.? ?Resolution note: .*$/s, "")
     .replace(/ \(\d{4}-\d\d-\d\dT[\d:.]+Z\)/g, "")
     .trim();
-  // The library does not say what the proxy did.
+  // The library does not report the answer of the proxy.
   if (plain === "undefined" && proxy !== undefined)
     return `cannot connect: the proxy ${proxy.host} (client.proxy, or HTTP_PROXY and HTTPS_PROXY) is away or refused`;
   const hint = isSecure ? hintForCleartext(plain, hints) : hintForTls(plain, hints);

@@ -41,7 +41,7 @@ interface UnaryOptions {
 
 export interface StreamOptions {
   readonly metadata?: Readonly<Record<string, string>>;
-  /** Called with each message. What it throws ends the stream with a fault. */
+  /** Called with each message. An exception ends the stream with a fault. */
   readonly received: (message: Uint8Array) => void;
   /** Called once at the end. The fault is undefined if the server ended the stream with OK. */
   readonly ended: (fault: Fault | undefined) => void;

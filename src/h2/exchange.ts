@@ -127,9 +127,9 @@ export interface RequestStream {
   release(bytes: number): void;
   /**
    * Charges the connection for work that cost as much as this many broken calls; a connection without budget ends with
-   * this fault. `wrong`: the work is a fault by itself and counts as one. Must not be called during `data`.
+   * this fault. `isFault`: the work is a fault by itself and counts as one. Must not be called during `data`.
    */
-  charge(calls: number, fault: Http2Fault, wrong: boolean): void;
+  charge(calls: number, fault: Http2Fault, isFault: boolean): void;
   /**
    * A handler runs that may outlive the stream. Until `handlerFinished` it occupies one of the connection's stream
    * slots, so that calls which are started and cancelled at once do not pile up.

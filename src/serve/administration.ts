@@ -79,60 +79,47 @@ export async function openAdministration(options: AdministrationOptions): Promis
   const hosts =
     anyHost || binding.kind === "unix" ? undefined : new Set(allowed_hosts.map(hostName));
   const scheme = tls.enabled ? "https" : "http";
-  /** Calls over gRPC need not name a host: browsers cannot make them. */
-  const admitFrom = (call: Call, host: string | undefined): void => {
-    if (requirement === "refused") throw noCredential();
-    if (token !== undefined) requireToken(call, token);
-    refuseCrossOrigin(call, scheme);
-    if (hosts !== undefined && host !== undefined) requireKnownHost(host, hosts);
-  };
-  const admit: Admit = (call) => admitFrom(call, call.header("host"));
-  const admitHttp: Admit = (call) => admitFrom(call, call.header("host") ?? "");
   const warnings = new WarningLimiter(clock, log);
-  const logged = (question: Admit): Admit => {
-    return (call) => {
-      try {
-        question(call);
-      } catch (thrown) {
-        const { method, peer } = call;
-        const message = `refused a request of administration: ${Fault.from(thrown).message}`;
-        warnings.warn(message, (count) => ({
-          method,
-          peer: peer === "" ? "a Unix socket" : peer,
-          refused_since_last_line: count,
-        }));
-        throw thrown;
-      }
-    };
+  /** `route` is undefined for calls over gRPC. They need not name a host, since browsers cannot make them. */
+  const admit = (call: Call, route?: Route): void => {
+    try {
+      if (requirement === "refused") throw noCredential();
+      if (token !== undefined) requireToken(call, token);
+      refuseCrossOrigin(call, scheme);
+      const host = call.header("host") ?? (route === undefined ? undefined : "");
+      if (hosts !== undefined && host !== undefined) requireKnownHost(host, hosts);
+      if (route?.body === "json") requireJsonType(call);
+    } catch (thrown) {
+      const { method, peer } = call;
+      const message = `refused a request of administration: ${Fault.from(thrown).message}`;
+      warnings.warn(message, (count) => ({
+        method,
+        peer: peer === "" ? "a Unix socket" : peer,
+        refused_since_last_line: count,
+      }));
+      throw thrown;
+    }
   };
   return {
     requirement,
-    route: (route) => (isAdministration(route) ? guardedRoute(route, admitHttp, logged) : route),
-    service: (service) =>
-      isAdministration(service) ? guardedService(service, logged(admit)) : service,
+    route: (route) =>
+      isAdministration(route) ? { ...route, admit: (call) => admit(call, route) } : route,
+    service: (service) => (isAdministration(service) ? checkedService(service, admit) : service),
     close: () => token?.close(),
   };
 }
 
 type Admit = (call: Call) => void;
 
-function guardedRoute(route: Route, admit: Admit, logged: (question: Admit) => Admit): Route {
-  const typed = (call: Call): void => {
-    admit(call);
-    requireJsonType(call);
-  };
-  return { ...route, admit: logged(route.body === "json" ? typed : admit) };
-}
-
-function guardedService(service: GrpcService, admit: Admit): GrpcService {
+function checkedService(service: GrpcService, admit: Admit): GrpcService {
   const methods = Object.entries(service.methods).map(([name, method]) => [
     name,
-    guardedMethod(method, admit),
+    checkedMethod(method, admit),
   ]);
   return { ...service, methods: Object.fromEntries(methods) };
 }
 
-function guardedMethod(method: Method, admit: Admit): Method {
+function checkedMethod(method: Method, admit: Admit): Method {
   if (method.kind === "unary") {
     const unary: UnaryHandler = (message, call) => {
       admit(call);

@@ -1,4 +1,4 @@
-// The part of a call, gRPC or HTTP, by which its handler learns that nobody waits for its reply any more.
+// The part of a call, gRPC or HTTP, that tells its handler that no caller waits for the reply any more.
 
 import type { Call } from "#base/handler.ts";
 
@@ -6,7 +6,7 @@ export abstract class CancellableCall implements Pick<Call, "signal" | "whenCall
   #controller: AbortController | undefined;
   #left: (() => void) | undefined;
 
-  /** The call has ended without its handler, or after it. */
+  /** The call has ended. */
   protected abstract readonly cancelled: boolean;
 
   signal(): AbortSignal {

@@ -86,7 +86,7 @@ export class Connection implements ReceiveContext {
   /** Created with the first reply that holds a slot. */
   #unconfirmed: UnconfirmedReplies | undefined;
   #reserved = 0;
-  /** The peer has been told a lower SETTINGS_MAX_CONCURRENT_STREAMS, because memory was short. */
+  /** SETTINGS_MAX_CONCURRENT_STREAMS was lowered, because memory is short. */
   #throttled = false;
   #reading = false;
   #pingOutstanding = false;
@@ -187,7 +187,7 @@ export class Connection implements ReceiveContext {
       this.output.flush();
     }
     if (this.#state !== "named") return;
-    // Includes what the last stream has just written.
+    // Includes the last output of the last stream.
     this.output.flush();
     this.#state = "closed";
     this.#unconfirmed?.confirmAll();
@@ -287,10 +287,10 @@ export class Connection implements ReceiveContext {
     this.#scheduleFlush();
   }
 
-  charge(calls: number, fault: Http2Fault, wrong: boolean): void {
-    if (wrong) this.fault(fault);
+  charge(calls: number, fault: Http2Fault, isFault: boolean): void {
+    if (isFault) this.fault(fault);
     if (this.budget.spend(calls)) return;
-    this.fail(ERROR_CODE.enhanceYourCalm, wrong ? undefined : fault, "calls that cost too much");
+    this.fail(ERROR_CODE.enhanceYourCalm, isFault ? undefined : fault, "calls that cost too much");
   }
 
   streamBlocked(stream: H2Stream): void {

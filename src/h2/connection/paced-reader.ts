@@ -20,7 +20,7 @@ export class PacedReader implements QueuedReader {
   readonly #scheduler: ReadScheduler;
   readonly #spend: (frames: number) => boolean;
   /** Reads that are not handled. While there are any, the connection is queued. */
-  #held: QueuedRead[] = [];
+  #queued: QueuedRead[] = [];
   /** Handled bytes of the first read. */
   #at = 0;
   #bytes = 0;
@@ -38,20 +38,20 @@ export class PacedReader implements QueuedReader {
   }
 
   get since(): number {
-    return this.#held[0]?.since ?? this.#scheduler.now();
+    return this.#queued[0]?.since ?? this.#scheduler.now();
   }
 
   work(): boolean {
-    for (let held = this.#held[0]; held !== undefined; held = this.#held[0]) {
-      const { bytes } = held;
+    for (let read = this.#queued[0]; read !== undefined; read = this.#queued[0]) {
+      const { bytes } = read;
       this.#at += this.#connection.read(bytes.copy(this.#at), 0, this.#spend);
       if (this.#at < bytes.length) return true;
       this.#at = 0;
-      this.#held.shift();
+      this.#queued.shift();
       bytes.release();
       this.#count(-bytes.length - READ_AHEAD_PER_CHUNK);
       this.resume();
-      if (this.#held.length > 0 && !this.#scheduler.mayContinue) return true;
+      if (this.#queued.length > 0 && !this.#scheduler.mayContinue) return true;
     }
     this.#connection.awaitsTurn = false;
     this.resume();
@@ -68,20 +68,23 @@ export class PacedReader implements QueuedReader {
   }
 
   #receive(chunk: Buffer): void {
-    if (this.#held.length === 0) {
+    if (this.#queued.length === 0) {
       const at = this.#scheduler.startSlice() ? this.#connection.read(chunk, 0, this.#spend) : 0;
       if (at < chunk.length) {
         this.#connection.awaitsTurn = true;
         this.#scheduler.enqueue(this, this.#connection.framesRead < NEW_CONNECTION_FRAMES);
-        this.#hold(chunk.subarray(at));
+        this.#enqueue(chunk.subarray(at));
       }
-    } else this.#hold(chunk);
+    } else this.#enqueue(chunk);
     // Do not read from a peer that does not read our replies.
     if (this.#socket.writableNeedDrain) this.#socket.pause();
   }
 
-  #hold(chunk: Buffer): void {
-    this.#held.push({ bytes: this.#scheduler.buffers.store(chunk), since: this.#scheduler.now() });
+  #enqueue(chunk: Buffer): void {
+    this.#queued.push({
+      bytes: this.#scheduler.buffers.store(chunk),
+      since: this.#scheduler.now(),
+    });
     const roomForAll = this.#count(chunk.length + READ_AHEAD_PER_CHUNK);
     if (!roomForAll || this.#bytes >= MAX_READ_AHEAD) this.#socket.pause();
   }
@@ -93,14 +96,14 @@ export class PacedReader implements QueuedReader {
   }
 
   #end(): void {
-    if (this.#held.length === 0) this.#socket.end();
+    if (this.#queued.length === 0) this.#socket.end();
     else this.#ended = true;
   }
 
   /** Drops everything held, because the connection is closed. */
   #forget(): void {
-    for (const { bytes } of this.#held) bytes.release();
-    this.#held = [];
+    for (const { bytes } of this.#queued) bytes.release();
+    this.#queued = [];
     this.#count(-this.#bytes);
   }
 }

@@ -62,7 +62,7 @@ function makeCode(): Code {
   return { quick, symbols, first, count, begin };
 }
 
-/** Most bytes that so many coded bytes can decode to: no code is shorter than five bits. */
+/** The largest decoded size of this many coded bytes: no code is shorter than five bits. */
 export function decodedRoom(coded: number): number {
   return ((coded * 8) / 5) >>> 0;
 }

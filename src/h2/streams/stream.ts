@@ -34,7 +34,7 @@ export interface StreamContext {
   reserve(bytes: number): boolean;
   release(bytes: number): void;
   /** As `RequestStream.charge`. */
-  charge(calls: number, fault: Http2Fault, wrong: boolean): void;
+  charge(calls: number, fault: Http2Fault, isFault: boolean): void;
   /** The stream waits for the connection's send window, or for its socket. */
   streamBlocked(stream: H2Stream): void;
   streamEnded(stream: H2Stream, how: StreamEnd): void;
@@ -241,8 +241,8 @@ export class H2Stream implements RequestStream {
     this.#connection.release(released);
   }
 
-  charge(calls: number, fault: Http2Fault, wrong: boolean): void {
-    this.#connection.charge(calls, fault, wrong);
+  charge(calls: number, fault: Http2Fault, isFault: boolean): void {
+    this.#connection.charge(calls, fault, isFault);
   }
 
   handlerStarted(): void {

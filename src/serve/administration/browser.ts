@@ -1,6 +1,5 @@
-// Refuses requests of administration that a page in somebody's browser may have sent. A browser on a machine that
-// reaches the port carries requests of any page: directly to the port, or to a name of the page that its author lets
-// resolve to the port's address (DNS rebinding).
+// Refuses requests of administration that may come from a web page. A browser on a machine that reaches this port sends
+// requests of any page to it, even to loopback addresses and private networks.
 
 import { isIP, isIPv6 } from "node:net";
 import { Fault } from "#base/fault.ts";

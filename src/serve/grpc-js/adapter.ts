@@ -76,7 +76,7 @@ class CallProgress {
     };
   }
 
-  /** Counts what the caller saw: a call that was abandoned meanwhile counts as that. */
+  /** Counts the status that the caller saw: that of an abandoned call if it was abandoned meanwhile. */
   #count(code: Code): void {
     this.call.end(code === "OK" && !this.call.cancelled);
     const { meter, clock } = this.#context;

@@ -149,7 +149,7 @@ export abstract class RunningCall extends CancellableCall implements Call, Messa
     this.#cancelFor(refusal);
   }
 
-  /** Ends the call with what its handler threw. */
+  /** Ends the call with an exception of its handler. */
   protected fail(thrown: unknown): void {
     if (this.#ended) {
       // Handlers end this way when they are cancelled; another error would go unnoticed.

@@ -54,7 +54,7 @@ export function requestOf(
   const contentType = rawValue(head.fields, "content-type");
   const typed = isGrpc(contentType);
   if (row === undefined && (!typed || ignoresType(head))) return undefined;
-  // A header section beyond the limits is incomplete: its content type may be among what is missing.
+  // A header section beyond the limits is incomplete: its content type may be missing.
   const lost = head.flaw === "too_large" && contentType === undefined;
   const request = new GrpcRequest(head, row, !typed && !lost);
   head.memo = request;

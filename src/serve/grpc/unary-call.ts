@@ -15,7 +15,7 @@ import {
 export class UnaryCall extends RunningCall implements Exchange {
   #reader: MessageReader | undefined;
 
-  /** The stream copies what it cannot send at once. */
+  /** The stream copies bytes that it cannot send at once. */
   get copiesReply(): boolean {
     return true;
   }

@@ -16,7 +16,7 @@ export function acceptsBody({ body, method }: Route): boolean {
 }
 
 /** Whether the headers that describe a body must be valid. */
-export function judgesBodyHeaders({ body, forwarded }: Route): boolean {
+export function validatesBodyHeaders({ body, forwarded }: Route): boolean {
   return body === "json" && forwarded !== true;
 }
 

@@ -10,10 +10,10 @@ import { parseTimeout, requireTimeout } from "../grpc-timeout.ts";
 import {
   acceptsBody,
   BodyBuffer,
-  judgesBodyHeaders,
   NO_BODY,
   tooLarge,
   validateBodyHeaders,
+  validatesBodyHeaders,
 } from "./body.ts";
 import type { HttpContext } from "./context.ts";
 import { faultReply, replyFields } from "./reply.ts";
@@ -53,7 +53,7 @@ export abstract class HttpExchange extends CancellableCall implements Call, Rece
     this.started = context.clock.now();
   }
 
-  // --- What the subclass knows
+  // --- Provided by the subclass
 
   abstract readonly httpMethod: string;
   abstract readonly headers: HttpRequest["headers"];
@@ -61,7 +61,7 @@ export abstract class HttpExchange extends CancellableCall implements Call, Rece
   /** Path and query. */
   protected abstract readonly requestTarget: string;
 
-  // --- What subclasses may override
+  // --- Overridden where it differs
 
   /** The rest of the request must be read before the reply, although it is not needed. */
   protected get mustReadRest(): boolean {
@@ -94,7 +94,7 @@ export abstract class HttpExchange extends CancellableCall implements Call, Rece
     return Number(this.headers["content-length"] ?? 0);
   }
 
-  // --- What the subclass does
+  // --- Done by the subclass
 
   /** Starts to read the body: calls `addBodyPart` for each part and `completeBody` at the end. */
   protected abstract receiveBody(): void;
@@ -114,7 +114,7 @@ export abstract class HttpExchange extends CancellableCall implements Call, Rece
   /** Aborts a reply that has begun. */
   protected abstract abortReply(): void;
 
-  // --- What the subclass reports
+  // --- Called by the subclass
 
   /** The header section has arrived. */
   begin(): void {
@@ -136,7 +136,7 @@ export abstract class HttpExchange extends CancellableCall implements Call, Rece
       if (timeout !== undefined) this.#deadline = this.started + timeoutOf(timeout, route);
       route.admit?.(this);
       if (acceptsBody(route)) {
-        if (judgesBodyHeaders(route)) validateBodyHeaders(this.headers);
+        if (validatesBodyHeaders(route)) validateBodyHeaders(this.headers);
         this.#receivingBody = true;
         if (this.announcedLength > this.#maxBody(route))
           this.#refuseUnread(route, REFUSALS.tooLarge);
@@ -244,7 +244,7 @@ export abstract class HttpExchange extends CancellableCall implements Call, Rece
     return this.#status !== 0 || this.#finished;
   }
 
-  // --- What handlers use
+  // --- Used by handlers
 
   get method(): string {
     return this.#match === undefined ? "" : this.#match.route.path;

@@ -54,7 +54,7 @@ export interface OpenConnection {
   readonly written: number;
 }
 
-interface Held extends Displaceable {
+interface AcceptedConnection extends Displaceable {
   readonly since: number;
   protocol: OpenConnection["protocol"];
   /** The transport that serves it, and its socket there, which TLS has decrypted. */
@@ -69,10 +69,10 @@ interface TlsTerminator {
 
 export class ConnectionAcceptor {
   readonly #options: AcceptorOptions;
-  readonly #all = new Map<Socket, Held>();
+  readonly #all = new Map<Socket, AcceptedConnection>();
   readonly #displacement = new Displacement();
   /** Connections under TLS by the address and port of their peers, which identify the decrypted side. */
-  readonly #encrypted = new Map<string, Held>();
+  readonly #encrypted = new Map<string, AcceptedConnection>();
   /** Connections that have not sent enough, each with the function that cancels its alarm. */
   readonly #pending = new Map<Socket, () => void>();
   #tls: TlsTerminator | undefined;
@@ -100,30 +100,30 @@ export class ConnectionAcceptor {
       this.#refuse(socket, why);
       return;
     }
-    const held = this.#hold(socket);
-    this.#lastAccepted = held.since;
+    const connection = this.#register(socket);
+    this.#lastAccepted = connection.since;
     socket.once("close", () => {
-      this.#logEnd(socket, held);
+      this.#logEnd(socket, connection);
       this.#all.delete(socket);
-      this.#releaseSlot(remoteAddress, held);
+      this.#releaseSlot(remoteAddress, connection);
     });
     this.#awaitBytes(socket, this.#firstBytes(detectProtocol), (protocol) => {
-      held.protocol = protocol;
+      connection.protocol = protocol;
       if (this.#tls === undefined) {
         if (protocol === "tls") {
           this.#options.mismatches.record("tls_on_cleartext", remoteAddress);
           this.#refuse(socket, "tls_on_cleartext");
-        } else this.#handOver(socket, protocol, held);
+        } else this.#handOver(socket, protocol, connection);
       } else if (protocol === "tls") {
         socket.allowHalfOpen = false;
         this.#handshakes++;
         const peer = peerOf(socket);
-        if (peer === undefined) this.#displacement.remove(remoteAddress, held);
+        if (peer === undefined) this.#displacement.remove(remoteAddress, connection);
         else {
-          this.#encrypted.set(peer, held);
+          this.#encrypted.set(peer, connection);
           // By then the peer may have opened another connection from the same port.
           socket.once("close", () => {
-            if (this.#encrypted.get(peer) === held) this.#encrypted.delete(peer);
+            if (this.#encrypted.get(peer) === connection) this.#encrypted.delete(peer);
           });
         }
         this.#tls.terminate(socket);
@@ -138,8 +138,8 @@ export class ConnectionAcceptor {
 
   /** Accepts the decrypted side of a connection whose TLS handshake is complete; ALPN has chosen the protocol. */
   acceptDecrypted(inner: Socket, protocol: ApplicationProtocol): void {
-    const held = this.#encrypted.get(peerOf(inner) ?? "");
-    const handOver = () => this.#handOver(inner, protocol, held);
+    const connection = this.#encrypted.get(peerOf(inner) ?? "");
+    const handOver = () => this.#handOver(inner, protocol, connection);
     if (this.#refusing) inner.destroy();
     else if (protocol === "http2") handOver();
     else this.#awaitBytes(inner, this.#firstBytes(anyBytes), handOver);
@@ -156,7 +156,7 @@ export class ConnectionAcceptor {
    * Waits, after the last connection was accepted, until all have sent their first request: closing one before would
    * lose a request in transit. The last one has FIRST_REQUEST_WITHIN_MS, or `limit` ms if that is less.
    */
-  async firstRequests(limit: number): Promise<void> {
+  async awaitFirstRequests(limit: number): Promise<void> {
     const { clock } = this.#options;
     const left = Math.min(limit, this.#lastAccepted + FIRST_REQUEST_WITHIN_MS - clock.now());
     if (left <= 0 || !this.#anyPending) return;
@@ -218,22 +218,22 @@ export class ConnectionAcceptor {
     return slots.take(remoteAddress);
   }
 
-  #releaseSlot(remoteAddress: string | undefined, held: Held): void {
-    if (!held.hasSlot) return;
-    held.hasSlot = false;
-    this.#displacement.remove(remoteAddress, held);
+  #releaseSlot(remoteAddress: string | undefined, connection: AcceptedConnection): void {
+    if (!connection.hasSlot) return;
+    connection.hasSlot = false;
+    this.#displacement.remove(remoteAddress, connection);
     this.#options.slots.release(remoteAddress);
   }
 
-  #hold(socket: Socket): Held {
+  #register(socket: Socket): AcceptedConnection {
     const { remoteAddress } = socket;
-    const held: Held = {
+    const connection: AcceptedConnection = {
       since: this.#options.clock.now(),
       protocol: "unknown",
       served: undefined,
       hasSlot: true,
       get hasCalled() {
-        return held.served?.by.hasCalled(held.served.socket) ?? false;
+        return connection.served?.by.hasCalled(connection.served.socket) ?? false;
       },
       get read() {
         return socket.bytesRead;
@@ -241,34 +241,34 @@ export class ConnectionAcceptor {
       readAtInspection: 0,
       quietInspections: 0,
       closeIdle: () => {
-        const { served } = held;
+        const { served } = connection;
         if (served === undefined) {
           this.#stopWaiting(socket);
           socket.destroy();
         } else if (!served.by.closeIdle(served.socket)) return false;
-        this.#releaseSlot(remoteAddress, held);
+        this.#releaseSlot(remoteAddress, connection);
         return true;
       },
     };
-    this.#all.set(socket, held);
-    this.#displacement.add(remoteAddress, held);
-    return held;
+    this.#all.set(socket, connection);
+    this.#displacement.add(remoteAddress, connection);
+    return connection;
   }
 
-  #serve(socket: Socket, by: Transport, held: Held | undefined): void {
-    if (held !== undefined) {
-      held.served = { by, socket };
-      held.readAtInspection = held.read;
+  #serve(socket: Socket, by: Transport, connection: AcceptedConnection | undefined): void {
+    if (connection !== undefined) {
+      connection.served = { by, socket };
+      connection.readAtInspection = connection.read;
     }
     const { log, http1 } = this.#options;
     const protocol = by === http1 ? "http1" : "http2";
-    const tls = held?.protocol === "tls";
+    const tls = connection?.protocol === "tls";
     log.debug?.({ peer: shownPeer(socket), protocol, tls }, "a connection was accepted");
     by.accept(socket);
   }
 
   /** Connections that sent nothing, such as port checks, are logged at trace. */
-  #logEnd(socket: Socket, { protocol, since, served }: Held): void {
+  #logEnd(socket: Socket, { protocol, since, served }: AcceptedConnection): void {
     const { log, clock } = this.#options;
     const line = served === undefined ? log.trace : log.debug;
     if (line === undefined) return;
@@ -282,10 +282,14 @@ export class ConnectionAcceptor {
     this.#options.log.debug?.({ peer: shownPeer(socket), reason }, "a connection was refused");
   }
 
-  #handOver(socket: Socket, protocol: ApplicationProtocol, held: Held | undefined): void {
+  #handOver(
+    socket: Socket,
+    protocol: ApplicationProtocol,
+    connection: AcceptedConnection | undefined,
+  ): void {
     const { http1, http2 } = this.#options;
     if (protocol === "http1") {
-      this.#serve(socket, http1, held);
+      this.#serve(socket, http1, connection);
       return;
     }
     // Over TLS this is a new socket, whose errors and end nothing listens to yet.
@@ -297,7 +301,7 @@ export class ConnectionAcceptor {
       brokenFault: "broken_preface",
     } as const;
     this.#awaitBytes(socket, expected, (answer) => {
-      if (answer === "complete") this.#serve(socket, http2, held);
+      if (answer === "complete") this.#serve(socket, http2, connection);
       else this.#refuse(socket, "broken_preface");
     });
   }

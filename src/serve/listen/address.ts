@@ -1,4 +1,4 @@
-// Addresses of listeners: parses `listener.addr`, shows what was bound, and tells local from remote.
+// Addresses of listeners: parses `listener.addr`, formats bound addresses, and tells local from remote ones.
 
 import { lookup } from "node:dns/promises";
 import { type AddressInfo, isIP, isIPv6 } from "node:net";

@@ -59,10 +59,10 @@ export class Shutdown {
     for (const transport of transports) transport.beginDrain();
     if (accept_for > 0) await pause(accept_for, clock, this.#cut.signal);
     // To their peers, connections that wait in the system's queue are open.
-    await this.#noNewcomers();
+    await this.#awaitQuietQueue();
     const closed = this.#close();
-    await acceptor.firstRequests(grace);
-    await this.#noNewcomers();
+    await acceptor.awaitFirstRequests(grace);
+    await this.#awaitQuietQueue();
     if (this.#cut.signal.aborted) return closed;
     health.close();
     for (const service of services) service.drain?.();
@@ -88,7 +88,7 @@ export class Shutdown {
   }
 
   /** Waits until no connection is being accepted and the bytes of new ones are handled. */
-  async #noNewcomers(): Promise<void> {
+  async #awaitQuietQueue(): Promise<void> {
     const { scheduler } = this.#options;
     let quiet = 0;
     for (let turn = 0; turn < MAX_TURNS && quiet < QUIET_TURNS; turn++) {

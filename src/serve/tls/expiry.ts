@@ -11,7 +11,7 @@ const WARN_EVERY_MS = 86_400_000;
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 
-/** Both are infinite where there is no certificate that can be read. */
+/** Both are infinite without a readable certificate. */
 export interface Expiry {
   /** Unix ms. */
   readonly expiresAt: number;

@@ -32,7 +32,7 @@ export interface MessageOwner {
   readonly ended: boolean;
   /** The same object for all messages of one connection. */
   readonly connection: object;
-  /** Decompression cost as much as so many broken calls. Called after the result. */
+  /** Decompression cost as much as this many broken calls. Called after the result. */
   inflated(price: number, failed: boolean): void;
 }
 

@@ -105,7 +105,7 @@ export class MessageReader {
     return bytes;
   }
 
-  /** Makes room for so many bytes. Returns false if the memory limits forbid it. */
+  /** Makes room for this many bytes. Returns false beyond the memory limits. */
   #grow(needed: number): boolean {
     const had = this.#bytes.length;
     if (needed <= had) return true;

@@ -17,7 +17,7 @@ import { Http2Headers } from "./headers.ts";
  * once, and 23 of them at most wait in the whole process, each with its call and 64 KiB in transit.
  */
 export const MAX_BUFFERED_PER_REPLY = MAX_BUFFERED_PER_CONNECTION / 4;
-/** Replies are written in parts of this size, as the stream buffers what its peer does not accept. */
+/** Replies are written in parts of this size, as the stream buffers data that its peer does not accept. */
 const PART_SIZE = 64 * 1024;
 /** A body part is kept without copying if it is at least this share of its memory. */
 const MIN_SHARE_TO_KEEP = 0.5;
@@ -76,7 +76,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
     return super.answered || this.#stream.localClosed;
   }
 
-  // --- What the stream reports
+  // --- Called by the stream
 
   data(chunk: Buffer, start: number, end: number, last: boolean): void {
     this.#requestComplete = last;
@@ -103,7 +103,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
     return true;
   }
 
-  // --- What the base class asks for
+  // --- Called by the base class
 
   protected override get headRefusal(): Refusal | undefined {
     const { flaw } = this.#head;
