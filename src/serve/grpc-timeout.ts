@@ -19,9 +19,13 @@ export function parseTimeout(text: string): number | undefined {
   return digits === undefined ? undefined : Number(digits) * (UNIT_MS[unit] ?? Number.NaN);
 }
 
-/** For JSON callers: throws INVALID_ARGUMENT if the header is malformed. */
-export function requireTimeout(header: string | string[]): number {
+/**
+ * For JSON callers. A malformed header means no limit if it was `forwarded` by a gateway.
+ * @throws Fault INVALID_ARGUMENT for any other malformed header
+ */
+export function timeoutOf(header: string | string[], forwarded: boolean): number {
   const ms = parseTimeout(String(header));
   if (ms !== undefined) return ms;
+  if (forwarded) return Number.POSITIVE_INFINITY;
   throw new Fault("INVALID_ARGUMENT", "grpc-timeout must be 1 to 8 digits and one of H M S m u n");
 }

@@ -6,7 +6,7 @@ import type { Call, Held, HttpReply, HttpRequest, Route } from "#base/handler.ts
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import { MAX_BUFFERED_TOTAL } from "#h2/limits.ts";
 import { CancellableCall } from "../cancellable-call.ts";
-import { parseTimeout, requireTimeout } from "../grpc-timeout.ts";
+import { timeoutOf } from "../grpc-timeout.ts";
 import {
   acceptsBody,
   BodyBuffer,
@@ -133,7 +133,8 @@ export abstract class HttpExchange extends CancellableCall implements Call, Rece
       }
       if (route.forwarded !== true) this.validateHost();
       const timeout = this.timeoutHeader;
-      if (timeout !== undefined) this.#deadline = this.started + timeoutOf(timeout, route);
+      if (timeout !== undefined)
+        this.#deadline = this.started + timeoutOf(timeout, route.forwarded === true);
       route.admit?.(this);
       if (acceptsBody(route)) {
         if (validatesBodyHeaders(route)) validateBodyHeaders(this.headers);
@@ -279,8 +280,6 @@ export abstract class HttpExchange extends CancellableCall implements Call, Rece
     this.reply(name, value);
   }
 
-  // ---
-
   #run(found: RouteMatch, body: Uint8Array): void {
     const { forwarded } = found.route;
     if (forwarded !== true && this.#hasDeadline && this.#remainingMs() <= 0) {
@@ -397,10 +396,4 @@ const NO_TARGET: Target = { authority: undefined, path: "", search: "" };
 
 function tooMuchUnsent(): Fault {
   return new Fault("RESOURCE_EXHAUSTED", "too many replies are waiting to be read", { http: 503 });
-}
-
-/** Milliseconds; Infinity for a malformed header that a gateway forwarded. */
-function timeoutOf(header: string | string[], route: Route): number {
-  if (route.forwarded !== true) return requireTimeout(header);
-  return parseTimeout(String(header)) ?? Number.POSITIVE_INFINITY;
 }
