@@ -12,7 +12,7 @@ import {
 } from "#h2/read-scheduler.ts";
 import { fakeClock } from "../kit/clock.ts";
 
-/** A connection with this much work, done unit by unit, which notes what it did in each visit. */
+/** A connection with this much work, done unit by unit, which records the work of each time slice. */
 function connection(scheduler: ReadScheduler, units: number, each: () => void = () => undefined) {
   const visits: number[] = [];
   let left = units;
@@ -44,14 +44,14 @@ test("a turn handles a bounded amount, whichever connections it comes from", asy
   for (let left = MAX_WORK_PER_TURN; left > 0; left -= MAX_WORK_PER_SLICE) {
     assert.equal(scheduler.startSlice(), true);
     assert.equal(scheduler.spend(MAX_WORK_PER_SLICE - 1), true);
-    assert.equal(scheduler.spend(1), false, "the visit is over");
+    assert.equal(scheduler.spend(1), false, "the time slice is over");
   }
   assert.equal(scheduler.startSlice(), false, "the turn is over");
   await turn();
   assert.equal(scheduler.startSlice(), true, "the next turn begins");
 });
 
-test("connections in line take turns, in order, and nobody overtakes them", async () => {
+test("queued connections get time slices in order, and none overtakes another", async () => {
   const scheduler = full();
   const many = Array.from({ length: 6 }, () => connection(scheduler, 2 * MAX_WORK_PER_SLICE));
   for (const each of many) scheduler.enqueue(each);
@@ -175,7 +175,7 @@ test("after the last connection has come in, work goes on with the next turn", a
   assert.deepEqual(waiting.visits, [1]);
 });
 
-test("a new connection goes before those that wait in line", async () => {
+test("a new connection precedes those in the queue", async () => {
   const scheduler = full();
   const many = Array.from({ length: 8 }, () => connection(scheduler, MAX_WORK_PER_SLICE));
   for (const each of many) scheduler.enqueue(each);
