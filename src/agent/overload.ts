@@ -13,7 +13,16 @@ interface OverloadSettings extends OverloadLimits {
 
 /** Undefined where the configuration switches it off. */
 export function guardOverload(
-  { chance, clock, health, log, metrics, scope, settings: { server }, turns }: SluiceProcess,
+  {
+    chance,
+    clock,
+    health,
+    log,
+    metrics,
+    scope,
+    settings: { server },
+    readScheduler,
+  }: SluiceProcess,
   settings: OverloadSettings,
 ): OverloadGuard | undefined {
   // Not a part of readiness: all overloaded agents would lose their traffic at the same moment.
@@ -33,7 +42,7 @@ export function guardOverload(
     clock,
     chance,
     idle: idleTime,
-    waited: () => turns.takeWait(),
+    waited: () => readScheduler.takeMedianDelay(),
     changed(shedding) {
       const { inProgress, peak, shed } = guard;
       const ms = Math.round(peak);

@@ -1,5 +1,5 @@
-// Randomness as an argument: samplers draw from it, and ids and seeds are made from it. The real source lives in
-// `host`; tests and simulations use a seeded one.
+// Randomness as an argument: samplers draw from it, and ids and seeds are made from it. The real source is in
+// `runtime`; tests and simulations use a seeded one.
 
 /** Returns a number drawn uniformly from [0, 1). */
 export type Chance = () => number;

@@ -1,11 +1,13 @@
-// Time as an argument. Pure rooms take a Clock; the real one lives in `host`, and tests pass one that they control.
+// Time as an argument. The real Clock is in `runtime`; tests pass one that they control.
 
 export interface Clock {
   /** Milliseconds with fractions on a monotonic clock. Limiters use this one. */
   now(): number;
   /** Unix milliseconds with fractions. Only for timestamps in replies and logs. */
   wall(): number;
-  /** Wall time of a recent reading of `now`, at almost no cost: the two clocks are compared once a millisecond at most. */
+  /**
+   * Wall time of a recent reading of `now`, at almost no cost: the two clocks are compared once a millisecond at most.
+   */
   wallOf(now: number): number;
   /**
    * Calls `ring` once when `ms` have passed on `now`, never sooner, and never before this call has returned. `ms` may

@@ -1,9 +1,9 @@
-// Failure modes (`on_failure` in policies): the behaviour of a limiter that cannot decide. The circuit, which decides
-// numbers, and agents, which decide flows, follow the same table.
+// Failure modes (`on_failure` in policies): the behaviour of a limiter that cannot decide, for the circuit, which
+// decides numbers, and for agents, which decide flows.
 
 export const FAILURE_MODES = ["open", "closed", "local", "last_known"] as const;
 
-/** `local` is the kind's own way: counting in process where shared counters do not answer, else its default. */
+/** `local` is specific to the kind: counting in process where shared counters do not answer, else its default. */
 export type FailureMode = (typeof FAILURE_MODES)[number];
 
 /** Whether a mode answers without any count. */
@@ -11,7 +11,7 @@ export function decidesAlone(mode: FailureMode): mode is "open" | "closed" {
   return mode === "open" || mode === "closed";
 }
 
-/** Accepts everything, refuses everything, or goes on with the numbers that were valid last. */
+/** Accepts everything, refuses everything, or continues with the last valid numbers. */
 export type StandIn = "open" | "closed" | "last_known";
 
 /**

@@ -1,5 +1,5 @@
-// The one error class of Sluice and its list of codes. Every edge turns what was thrown into a Fault with `Fault.from`
-// and answers with its code; the cause is logged and never sent.
+// The one error class of Sluice and its list of codes. Every edge turns exceptions into Faults with `Fault.from` and
+// answers with the code; the cause is logged and never sent.
 
 /** Canonical gRPC status codes: their number in gRPC, and the HTTP status of JSON routes. */
 export const CODES = {

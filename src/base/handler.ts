@@ -1,13 +1,12 @@
-// Calls, services and HTTP routes as their handlers see them. Handlers are written once against these shapes and do
-// not know which transport, TLS setting or protocol version a call came over.
+// Calls, services and HTTP routes as their handlers see them, whatever the transport, TLS setting or protocol version.
 
 import type { Refusal } from "./http/refusal.ts";
 
-/** Slots that stay taken after a reply until its caller gives them back, which only a caller that got the reply can do. */
+/** Slots that stay taken after a reply until its caller returns them, which only a caller that got the reply can do. */
 export interface Held {
-  /** Bytes of memory that this occupies, about. */
+  /** Approximate bytes of memory. */
   readonly size: number;
-  /** Gives it back. Called once, when the reply did not reach its caller. */
+  /** Returns the slots. Called once, if the reply did not reach its caller. */
   release(): void;
 }
 
@@ -22,20 +21,20 @@ export interface Call {
   /** First value of a request header or metadata key (lower case), or undefined. `-bin` values are in base64. */
   header(name: string): string | undefined;
   /**
-   * True when the transport copies a reply before it calls the handler again: a reply that the handler returns
-   * synchronously may then lie in a buffer that the handler reuses.
+   * The transport copies a reply before it calls the handler again: a reply that is returned synchronously may then lie
+   * in a reused buffer.
    */
   readonly copiesReply?: boolean;
-  /** Aborted when the caller goes away or the deadline passes. Created on first use, because it is costly. */
+  /** Aborted when the caller leaves or the deadline passes. Created on first use, because it is costly. */
   signal(): AbortSignal;
   /**
-   * Calls `left` when the caller goes away or the deadline passes, immediately if it has, at a small part of the cost of
-   * a signal. Supports one listener.
+   * Calls `left` when the caller leaves or the deadline passes, immediately if it has, at a small part of the cost of a
+   * signal. Supports one listener.
    */
   whenCallerLeaves(left: () => void): void;
   /**
-   * Releases `held` unless the handler's reply reaches the caller: the caller resets the call or disconnects before it
-   * has taken the reply, or its deadline passes before the reply is sent. At most once for each call.
+   * Releases `held` unless the reply reaches the caller: the caller resets the call or disconnects before it has taken
+   * the reply, or its deadline passes before the reply is sent. At most once per call.
    */
   releaseIfUndelivered(held: Held): void;
   /** Sets a reply header (gRPC: initial metadata). Lower case; `-bin` values are given in base64. */
@@ -70,12 +69,12 @@ export type Method =
  *
  * - `open`: everyone who reaches the port, such as probes and metrics collectors.
  * - `data`: callers that have flows judged or report about them. They need no credential, but the log warns where other
- *   machines reach them without TLS.
- * - `administration`: those who may see and change what the process does. `serve/administration.ts` judges them.
+ * machines reach them without TLS.
+ * - `administration`: those who may see and change what the process does. `serve/administration.ts` checks them.
  */
 export type Access = "open" | "data" | "administration";
 
-/** Whether only administration may use it, as is the case where nothing else is stated. */
+/** Whether only administration may use it: the default. */
 export function isAdministration({ access }: { readonly access?: Access }): boolean {
   return access === undefined || access === "administration";
 }
@@ -89,8 +88,7 @@ export interface GrpcService {
   /** Other names under which health reports the service. */
   readonly healthNames?: readonly string[];
   /**
-   * Ends the calls that would otherwise last as long as their callers. Called when the port drains and takes no new
-   * connections any more.
+   * Ends calls that would last as long as their callers. Called when the port drains and accepts no new connections.
    */
   drain?(): void;
 }
@@ -126,22 +124,19 @@ export interface Route {
   /** Left out, it is administration. */
   readonly access?: Access;
   /**
-   * Callers are gateways that forward the header section of their own clients and let a request pass on any error. So no
-   * header becomes an error: content type and encoding, `host` and a malformed `grpc-timeout` are ignored, and a deadline
-   * only bounds how long the handler waits.
+   * Callers are gateways that forward the headers of their clients and let a request pass on any error. So no header
+   * causes an error: content type and encoding, `host` and a malformed `grpc-timeout` are ignored, and a deadline only
+   * bounds how long the handler waits.
    */
   readonly forwarded?: boolean;
   /**
-   * Replies to a request that is not read, because its header section is malformed or too large, or its body is larger
-   * than `maxBody` or not framed as its header section says. Where it is left out, the reply is an error.
+   * Replies to a request that is not read: its header section is malformed or too large, or its body is larger than
+   * `maxBody` or not framed as announced. Default: the reply is an error.
    */
   readonly unread?: (call: Call, refusal: Refusal) => HttpReply;
-  /** Throws a Fault to refuse a request because of its header section, before its body is read. */
+  /** Throws a Fault to refuse a request by its header section, before its body is read. */
   readonly admit?: (call: Call) => void;
-  /**
-   * Costs as much as hundreds of checks: each turn of the event loop starts at most one such request, and at most
-   * 100 wait.
-   */
+  /** Costs as much as hundreds of checks: each turn of the event loop starts one such request, and 100 may wait. */
   readonly costly?: boolean;
   /** `json`: requires a JSON (or absent) content type and refuses `content-encoding`, unless headers are forwarded. */
   readonly body?: "none" | "json";

@@ -1,5 +1,5 @@
-// Stops what was started, in reverse order, each once, at one of two speeds: a drain lets work in progress finish, a
-// cut does not.
+// Stops started parts in reverse order, each once, at one of two speeds: a drain lets work in progress finish, a cut
+// does not.
 
 export type Speed = "drain" | "cut";
 
@@ -18,7 +18,7 @@ export class Scope {
     this.#failed = failed;
   }
 
-  /** Registers how to stop what was just started. */
+  /** Registers the stop of a part that was just started. */
   add(name: string, stop: Stop): void {
     this.#stops.push({ name, stop });
   }

@@ -1,5 +1,5 @@
-// The events of its traffic that a server counts, and the names under which HTTP/2 faults and
-// refused connections are counted. The port reports them and the metrics page shows them; neither knows the other.
+// The events that a server counts, and the names under which HTTP/2 faults and refused connections are counted. The
+// port reports them and the metrics page shows them; neither knows the other.
 
 import type { Code } from "./fault.ts";
 
@@ -76,7 +76,7 @@ export interface CertificateSeconds {
   readonly lifetime: number;
 }
 
-/** Counts what a port does. Times are milliseconds with fractions: whole ones would put most calls at 0. */
+/** Times are milliseconds with fractions: whole ones would put most calls at 0. */
 export interface ServerMeter {
   grpcStarted(method: MeteredMethod): void;
   grpcHandled(method: MeteredMethod, code: Code, ms: number): void;

@@ -1,23 +1,23 @@
-// A limit that several owners share. An owner may take one more place while it holds fewer than are free: so one alone
-// gets half of them, two get a third each, and an owner that comes later still finds some ("dynamic thresholds", Choudhury and
+// A limit that several owners share. An owner may take one more slot while it holds fewer than are free: a single owner
+// gets half of them, two get a third each, and a later owner still finds some ("dynamic thresholds", Choudhury and
 // Hahne, 1998).
 
 export class SharedPlaces {
-  /** Places taken, by owner; owners without any have no entry. */
+  /** By owner; owners without slots have no entry. */
   readonly #taken = new Map<string, number>();
   #free: number;
   #count = 0;
 
-  constructor(most: number) {
-    this.#free = most;
+  constructor(limit: number) {
+    this.#free = limit;
   }
 
-  /** Places that are taken. */
+  /** Slots taken. */
   get count(): number {
     return this.#count;
   }
 
-  /** Owners that have places. Others take no memory. */
+  /** Owners that hold slots. */
   get owners(): number {
     return this.#taken.size;
   }

@@ -1,18 +1,18 @@
-// Failed gRPC calls as faults whose messages operators understand. The gRPC library describes a connection that could not
-// be made by the errors of its parts, with notes and times, and one through a proxy not at all.
+// Failed gRPC calls as faults that operators understand. The library describes a failed connection by the errors of its
+// parts, with notes and times, and one through a proxy not at all.
 
 import type { ServiceError } from "@grpc/grpc-js";
 import { CODES, type Code, Fault } from "#base/fault.ts";
 
-/** How a server is called, as far as it explains why it cannot be. */
+/** The parts of a connection that may explain its failure. */
 export interface GrpcPath {
   readonly isSecure: boolean;
   readonly proxy: URL | undefined;
-  /** What to change where the server speaks TLS and this client does not, or the reverse. */
+  /** The setting to change if only one of client and server speaks TLS. */
   readonly hints: TlsHints | undefined;
 }
 
-/** Each says what to set, as in `say http:// in etcd.endpoints`. */
+/** Each names a setting, as in `say http:// in etcd.endpoints`. */
 export interface TlsHints {
   readonly forCleartext: string;
   readonly forTls: string;
@@ -22,7 +22,7 @@ const BY_NUMBER: ReadonlyMap<number, Code> = new Map(
   Object.entries(CODES).map(([code, { number }]) => [number, code as Code]),
 );
 
-/** The server's status as a Fault, or why there is none. Its cause is the error of the library. */
+/** The server's status as a Fault, or the reason why there is none. Its cause is the error of the library. */
 export function faultOf(error: ServiceError | null, path: GrpcPath): Fault {
   if (error === null) return new Fault("INTERNAL", "the server sent no response");
   const code = BY_NUMBER.get(error.code) ?? "UNKNOWN";
@@ -39,14 +39,14 @@ function unavailable(details: string, { isSecure, proxy, hints }: GrpcPath): str
     .replace(/\.? ?Resolution note: .*$/s, "")
     .replace(/ \(\d{4}-\d\d-\d\dT[\d:.]+Z\)/g, "")
     .trim();
-  // The library does not say what the proxy did.
+  // The library does not report the answer of the proxy.
   if (plain === "undefined" && proxy !== undefined)
     return `cannot connect: the proxy ${proxy.host} (client.proxy, or HTTP_PROXY and HTTPS_PROXY) is away or refused`;
   const hint = isSecure ? hintForCleartext(plain, hints) : hintForTls(plain, hints);
   return `cannot connect: ${plain}${hint}`;
 }
 
-/** A server without TLS takes the first bytes of it for nonsense: it answers with other nonsense, or hangs up. */
+/** A server without TLS answers a TLS handshake with garbage, or hangs up. */
 function hintForCleartext(why: string, hints: TlsHints | undefined): string {
   const isOdd =
     /wrong version number|packet length too long|ERR_SSL|before secure TLS|ECONNRESET|socket hang up/i;
@@ -54,7 +54,7 @@ function hintForCleartext(why: string, hints: TlsHints | undefined): string {
   return `; if the server does not speak TLS on this port, ${hints.forCleartext}`;
 }
 
-/** A server of TLS hangs up when the first bytes are none of it. */
+/** A TLS server hangs up on cleartext. */
 function hintForTls(why: string, hints: TlsHints | undefined): string {
   const isOdd = /^Failed to connect|ECONNRESET|EPIPE|socket hang up|Protocol error/i;
   if (hints === undefined || !isOdd.test(why)) return "";

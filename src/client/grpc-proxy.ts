@@ -1,5 +1,5 @@
-// The way of gRPC connections through a proxy. The gRPC library has its own rules for proxies, by other environment
-// variables; they are switched off, so that one set of rules (`http/proxy.ts`) holds for all calls.
+// gRPC connections through a proxy. The library's own rules for proxies, by other environment variables, are switched
+// off, so that one set of rules (`http/proxy.ts`) holds for all calls.
 
 import type { ChannelOptions } from "@grpc/grpc-js";
 import { Fault } from "#base/fault.ts";
@@ -13,8 +13,8 @@ export interface GrpcProxySettings {
 }
 
 /**
- * The proxy of a server at `host:port`; undefined for one that is called directly, and for Unix sockets.
- * @throws Fault INVALID_ARGUMENT for a proxy that is itself reached over TLS, which the gRPC library cannot
+ * The proxy of a server at `host:port`; undefined for a direct connection and for Unix sockets.
+ * @throws Fault INVALID_ARGUMENT for a proxy that is itself reached over TLS, which the gRPC library does not support
  */
 export function grpcProxy(
   address: string,
@@ -48,7 +48,7 @@ export function grpcRoute(address: string, proxy: URL | undefined): GrpcRoute {
       ...direct.channel,
       "grpc.http_connect_target": `dns:${address}`,
       ...(credentials === ":" ? {} : { "grpc.http_connect_creds": credentials }),
-      // TLS verifies the server, and calls name it as `:authority`: not the proxy.
+      // TLS verifies the server, and calls name it as `:authority`, not the proxy.
       "grpc.default_authority": address,
     },
   };

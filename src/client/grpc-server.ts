@@ -1,4 +1,4 @@
-// The server that a gRPC client calls, and how: from an endpoint of the configuration and the settings of the client.
+// The gRPC client of a configured endpoint.
 
 import type { ChannelOptions } from "@grpc/grpc-js";
 import type { Clock } from "#base/clock.ts";
@@ -9,9 +9,9 @@ import { grpcProxy } from "./grpc-proxy.ts";
 import type { ClientTlsSettings, Environment, ProxySettings } from "./http-settings.ts";
 import { TlsFiles } from "./tls-files.ts";
 
-/** GRPCClientConfig, as far as it concerns where and how a connection is made. */
+/** GRPCClientConfig, as far as it concerns connections. */
 export interface GrpcServerSettings {
-  /** Cleartext, where the endpoint names no scheme. */
+  /** Use cleartext if the endpoint has no scheme. */
   readonly insecure: boolean;
   readonly use_proxy: boolean;
   readonly tls: ClientTlsSettings;
@@ -33,7 +33,7 @@ interface GrpcServerOptions {
   readonly channel?: ChannelOptions;
 }
 
-/** Returns a client, which connects at its first call. @throws Fault INVALID_ARGUMENT for TLS files that cannot be used */
+/** Returns a client that connects at its first call. @throws Fault INVALID_ARGUMENT for unusable TLS files */
 export function grpcServer(options: GrpcServerOptions): {
   readonly client: GrpcClient;
   /** `host:port`, for messages. */

@@ -14,7 +14,9 @@ export interface GrpcTlsOptions {
   readonly insecure_skip_verify?: boolean;
   /** File to which session keys are appended; empty or absent for none. */
   readonly key_log_file?: string;
-  /** The exact common name of the server's certificate, instead of the host in its address; empty or absent for that. */
+  /**
+   * The exact common name of the server's certificate, instead of the host in its address; empty or absent: the host.
+   */
   readonly common_name?: string;
 }
 
@@ -35,7 +37,7 @@ export function secureCredentials(
     secureContext,
     { secureContext, host, rejectUnauthorized, ...servername, ...checkServerIdentity },
     (line) => {
-      // A line that is lost only matters for debugging.
+      // A lost line only matters for debugging.
       if (key_log_file !== "") appendFile(key_log_file, line, { mode: 0o600 }, () => undefined);
     },
   );
@@ -49,14 +51,14 @@ export function sharedKeyCredentials(
   return credentialsOf(grpc, createSecureContext(PRE_SHARED_KEY_TLS), {
     ...PRE_SHARED_KEY_TLS,
     pskCallback: () => ({ psk, identity }),
-    // There are no certificates: who knows the key is who it should be.
+    // There are no certificates: the key proves the identity.
     checkServerIdentity: () => undefined,
   });
 }
 
 /**
- * The library's own connections send the name of the server even if it is an IP address, which Node refuses, cannot
- * report session keys, and know no shared keys.
+ * The library's own connections send an IP address as server name, which Node refuses, cannot report session keys, and
+ * do not support shared keys.
  */
 function credentialsOf(
   grpc: Grpc,

@@ -1,5 +1,5 @@
-// gRPC client for calls to another server, bytes in and bytes out: carries the JSON routes that an agent forwards, and
-// the calls to etcd. The gRPC library is imported with the first call, because many processes never make one.
+// gRPC client, bytes in and bytes out: JSON routes that an agent forwards, calls between agents, and calls to etcd. The
+// gRPC library is imported with the first call, because many processes never make one.
 
 import type { ChannelOptions, Client, Metadata, ServiceError, StatusObject } from "@grpc/grpc-js";
 import { Fault } from "#base/fault.ts";
@@ -24,7 +24,7 @@ export interface GrpcClientSettings {
   readonly sharedKey?: PreSharedKey;
   /** Options of the channel, under the names of the gRPC library. */
   readonly channel?: ChannelOptions;
-  /** An HTTP proxy that is asked to connect to the server. Without one, the server is called directly. */
+  /** An HTTP proxy that tunnels to the server. Without one, the server is called directly. */
   readonly proxy?: URL | undefined;
   /** Names the setting to change when only one of client and server speaks TLS. */
   readonly hints?: TlsHints;
@@ -41,9 +41,9 @@ interface UnaryOptions {
 
 export interface StreamOptions {
   readonly metadata?: Readonly<Record<string, string>>;
-  /** Called with each message. What it throws ends the stream with a fault. */
+  /** Called with each message. An exception ends the stream with a fault. */
   readonly received: (message: Uint8Array) => void;
-  /** Called once, after which nothing is received. The fault is undefined when the server ended the stream with OK. */
+  /** Called once at the end. The fault is undefined if the server ended the stream with OK. */
   readonly ended: (fault: Fault | undefined) => void;
 }
 
@@ -116,7 +116,7 @@ export class GrpcClient {
       try {
         options.received(message);
       } catch (thrown) {
-        // Nothing else catches what an event throws: it would end the process.
+        // An exception in an event listener would end the process.
         call.cancel();
         const why = `a message of the server cannot be read: ${Fault.from(thrown).message}`;
         end(new Fault("INTERNAL", why, { cause: thrown }));
@@ -153,7 +153,7 @@ export class GrpcClient {
     return { isSecure: tls !== undefined || sharedKey !== undefined, proxy, hints };
   }
 
-  /** A call has ended. Connections that were replaced are closed with their last call. */
+  /** A call has ended. Replaced connections are closed with their last call. */
   #over(connected: Connected): void {
     connected.calls -= 1;
     if (connected !== this.#connected && connected.calls === 0) connected.client.close();
@@ -166,7 +166,7 @@ export class GrpcClient {
     this.#connected = undefined;
   }
 
-  /** The connections for the next call: other ones when the TLS files have changed. */
+  /** The connections for the next call: new ones if the TLS files have changed. */
   #connect(grpc: Grpc): Connected {
     const { address, tls, tlsOptions = {}, sharedKey, proxy } = this.#settings;
     const { target, channel: routed } = grpcRoute(address, proxy);
@@ -194,10 +194,7 @@ interface Connected {
   calls: number;
 }
 
-/**
- * The library logs each failed attempt through a proxy to stderr, between the lines of our log. Our faults say the same,
- * once per call.
- */
+/** The library logs each failed attempt through a proxy to stderr. Our faults say the same, once per call. */
 async function loadGrpc(): Promise<Grpc> {
   const grpc = await import("@grpc/grpc-js");
   grpc.setLogger({ error: () => undefined });

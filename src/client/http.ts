@@ -1,6 +1,5 @@
-// HTTP client for calls to other servers. Honours the documented configuration keys: timeouts, TLS, proxies and
-// connection limits. Responses are buffered whole, up to a bound. The HTTP library (undici) is imported with the
-// first call.
+// HTTP client with the documented configuration keys: timeouts, TLS, proxies and connection limits. Responses are
+// buffered whole, up to a limit. The HTTP library (undici) is imported with the first call.
 
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "#base/clock.ts";
@@ -15,18 +14,18 @@ import type { Environment, HttpClientSettings, ProxySettings } from "./http-sett
 
 export interface HttpClientOptions {
   readonly settings: HttpClientSettings;
-  /** The configuration key of `settings`, which messages about TLS files name. */
+  /** The configuration key of `settings`, for messages about TLS files. */
   readonly key: string;
   /** Only used when `settings.use_proxy` is set. */
   readonly proxy: ProxySettings;
   /** Supplies HTTP_PROXY, HTTPS_PROXY and NO_PROXY when `proxy` sets nothing. */
   readonly env: Environment;
   readonly clock: Clock;
-  /** Hears of each call, and when certificate files were read again. */
+  /** Logs each call, and changes of certificate files. */
   readonly log?: Pick<Log, "debug" | "info" | "warn">;
-  /** TLS where the settings name no file of their own. */
+  /** Used where the settings name no file. */
   readonly fallback?: TlsFallback;
-  /** Whether `max_conns_per_host` does not count. */
+  /** Ignore `max_conns_per_host`. */
   readonly unlimited?: boolean;
   /** Maximum size of a response body after decompression; 16 MiB by default. */
   readonly maxBodyBytes?: number;
@@ -55,11 +54,11 @@ export interface HttpClientResponse {
 
 /** A response whose body is read while it arrives. */
 export interface HttpClientStream extends Omit<HttpClientResponse, "body"> {
-  /** Read it to its end or leave the loop: either frees the connection. Throws a Fault when it breaks off. */
+  /** Read it to its end or leave the loop: either frees the connection. Throws a Fault if the connection breaks. */
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** Default bound on a response body: far above any useful response, far below a harmful one. */
+/** Far above any useful response, far below a harmful one. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 const MAX_REDIRECTS = 10;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
@@ -85,7 +84,7 @@ export class HttpClient {
   #connections: Promise<Connections> | undefined;
   #closed = false;
 
-  /** Throws a Fault for TLS files or proxies that cannot be used, so no call is made without them. */
+  /** Throws a Fault for unusable TLS files or proxies. */
   constructor(options: HttpClientOptions) {
     const { settings, key, proxy, env, clock, log, fallback } = options;
     this.#options = options;
@@ -116,7 +115,7 @@ export class HttpClient {
   }
 
   /**
-   * Sends a request and resolves with the response as soon as its headers have come. Timeouts end then; the request's
+   * Sends a request and resolves with the response when its headers have arrived. Timeouts end then; the request's
    * signal also ends the body. Redirects are not followed, and the body is not compressed.
    * @throws Fault as `call` does
    */
@@ -139,7 +138,7 @@ export class HttpClient {
     }
   }
 
-  /** Without the query, the headers and the body, where secrets are. */
+  /** Omits query, headers and body, which may contain secrets. */
   #logCall({ method, url }: Hop, started: number, result: LogFields): void {
     const { log, clock } = this.#options;
     if (log?.debug === undefined) return;
@@ -162,7 +161,7 @@ export class HttpClient {
     }
   }
 
-  /** A signal that ends a call: `disarm` ends its timeout, `release` forgets the signal of the request. */
+  /** A signal that ends a call. `disarm` stops its timeout, `release` detaches the signal of the request. */
   #cancellable({ signal, timeoutMs }: HttpClientRequest, url: URL) {
     const abort = new AbortController();
     const cancel = () => abort.abort(new Fault("CANCELLED", "the call was cancelled"));
@@ -182,10 +181,10 @@ export class HttpClient {
 
   #armTimeout(timeoutMs: number | undefined, url: URL, abort: AbortController): () => void {
     const { clock, settings } = this.#options;
-    const most = Math.min(settings.timeout || Infinity, timeoutMs ?? Infinity);
-    if (most === Infinity) return () => undefined;
-    return clock.alarm(most, () => {
-      abort.abort(new Fault("DEADLINE_EXCEEDED", `${url.origin}: no reply within ${most} ms`));
+    const limit = Math.min(settings.timeout || Infinity, timeoutMs ?? Infinity);
+    if (limit === Infinity) return () => undefined;
+    return clock.alarm(limit, () => {
+      abort.abort(new Fault("DEADLINE_EXCEEDED", `${url.origin}: no reply within ${limit} ms`));
     });
   }
 
@@ -217,11 +216,11 @@ export class HttpClient {
       const response = await this.#request(hop, signal);
       const { statusCode: status } = response;
       const received = joined(response.headers);
-      const most = this.#options.maxBodyBytes ?? MAX_BODY_BYTES;
+      const limit = this.#options.maxBodyBytes ?? MAX_BODY_BYTES;
       const content = await readBody(
         response.body,
         received["content-encoding"]?.toLowerCase(),
-        most,
+        limit,
       );
       if (REDIRECTS.has(status) && Array.isArray(response.headers["location"])) {
         throw new Fault("UNAVAILABLE", `${url.origin}: a redirect with more than one location`);
@@ -261,7 +260,7 @@ function firstHop(request: HttpClientRequest, disableCompression: boolean): Hop 
   return { method: request.method, url, headers, body: request.body ?? null };
 }
 
-/** The request to send to the redirect's target: method and body are kept, except that 303 turns it into a GET. */
+/** Method and body are kept, except that 303 makes it a GET. */
 function redirected(from: Hop, status: number, location: string): Hop {
   const url = URL.parse(location, from.url);
   const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
@@ -276,7 +275,7 @@ function redirected(from: Hop, status: number, location: string): Hop {
   return { method: "GET", url, headers: Object.fromEntries(fetched), body: null };
 }
 
-/** Header values as one text each, under lower-case names. */
+/** One text per header, under lower-case names. */
 function joined(headers: Readonly<Record<string, string | string[] | undefined>>) {
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [

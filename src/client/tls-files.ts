@@ -1,5 +1,5 @@
-// The TLS files of a client, which are read again when they change: certificates that a service mesh or an operator
-// issues live for hours. Files that cannot be used never replace good ones.
+// The TLS files of a client. They are read again when they change, since certificates of a service mesh live for hours.
+// Unusable files never replace good ones.
 
 import { X509Certificate } from "node:crypto";
 import { createSecureContext, type SecureContext } from "node:tls";
@@ -16,7 +16,7 @@ export interface TlsPaths {
   readonly key_file: string;
 }
 
-/** Contents of PEM files that come from elsewhere, and count where there is no path. */
+/** Contents of PEM files from another source, used where there is no path. */
 export type InlineTls = Partial<Readonly<Record<"ca" | "cert" | "key", Buffer>>>;
 
 /** The contents of the files, which belong together. */
@@ -58,12 +58,11 @@ export class TlsFiles {
     });
   }
 
-  /** The material in use: the same object until other files are accepted. Ask for it before each connection. */
+  /** The material in use: the same object until other files are accepted. Read it before each connection. */
   get current(): TlsMaterial {
     return this.#files.current;
   }
 
-  /** Ends the watch of the files. */
   close(): void {
     this.#files.close();
   }
@@ -78,7 +77,7 @@ function materialOf(
   let expires: Date | undefined;
   let context: SecureContext;
   try {
-    // Node takes text without a certificate as an empty list of authorities; this throws instead.
+    // Node treats text without a certificate as an empty list of authorities; this throws instead.
     if (ca !== undefined) new X509Certificate(ca);
     if (cert !== undefined) expires = new X509Certificate(cert).validToDate;
     context = createSecureContext({ ca, cert, key, minVersion: "TLSv1.2" });

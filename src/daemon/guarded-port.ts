@@ -24,19 +24,25 @@ export async function openGuarded(
   process: SluiceProcess,
   { name, settings, part }: GuardedPort,
 ): Promise<Port> {
-  const { clock, scope, serverMetrics, turns, health } = process;
+  const { clock, scope, serverMetrics, readScheduler, health } = process;
   const { routes, services } = part;
   const log = process.log.child(name);
   const { listener, tls, administration } = settings;
   const key = keyOf(listener);
-  const guard = await openAdministration({ settings: administration, listener, tls, clock, log });
-  scope.add("token", guard.close);
+  const accessControl = await openAdministration({
+    settings: administration,
+    listener,
+    tls,
+    clock,
+    log,
+  });
+  scope.add("token", accessControl.close);
   const port = await openPort({
     settings,
     services,
     routes,
-    guard,
-    turns,
+    accessControl,
+    readScheduler,
     clock,
     log,
     meter: serverMetrics,
@@ -46,7 +52,7 @@ export async function openGuarded(
     },
   });
   if (port.remote) {
-    const { requirement } = guard;
+    const { requirement } = accessControl;
     if (requirement === "local") {
       await port.cut();
       throw new Fault(

@@ -4,7 +4,7 @@ import { Fault } from "#base/fault.ts";
 import type { GrpcService } from "#base/handler.ts";
 import { joinHostPort, splitHostPort } from "#base/net/host-port.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
-import { NO_GUARD } from "#serve/administration.ts";
+import { NO_ACCESS_CONTROL } from "#serve/administration.ts";
 import { openPort, type Port } from "#serve/port.ts";
 import type { TlsSettings } from "#serve/settings.ts";
 import type { SluiceProcess } from "./process.ts";
@@ -27,7 +27,7 @@ export async function openPeerPort(
   process: SluiceProcess,
   { addr, key, service, tls, sharedKey }: PeerPortOptions,
 ): Promise<Port> {
-  const { clock, serverMetrics, settings, turns, isChosen } = process;
+  const { clock, serverMetrics, settings, readScheduler, isChosen } = process;
   const log = process.log.child("peer-port");
   const { server } = settings;
   const open = (at: string) =>
@@ -40,8 +40,8 @@ export async function openPeerPort(
       },
       services: [service],
       routes: [],
-      guard: NO_GUARD,
-      turns,
+      accessControl: NO_ACCESS_CONTROL,
+      readScheduler,
       clock,
       log,
       meter: serverMetrics,

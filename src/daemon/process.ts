@@ -9,6 +9,7 @@ import { type IneffectiveSetting, ineffectiveSettings } from "#config/ineffectiv
 import type { Loaded } from "#config/load.ts";
 import { secretsOf } from "#config/secrets.ts";
 import { type AgentConfig, PROCESSES } from "#config/tree.ts";
+import { ReadScheduler } from "#h2/read-scheduler.ts";
 import type { ProcessContext } from "#runtime/life/run.ts";
 import { heapProfiles, profileDirectory } from "#runtime/profiling/files.ts";
 import { HostProfiler } from "#runtime/profiling/profiler.ts";
@@ -16,7 +17,6 @@ import { watchEventLoop } from "#runtime/status/event-loop.ts";
 import { Health } from "#runtime/status/health.ts";
 import { version } from "#runtime/status/info.ts";
 import { watchMemory } from "#runtime/watchdog/watchdog.ts";
-import { Turns } from "#serve/turns.ts";
 import type { OpenStore, Store } from "#store/store.ts";
 import { crashReporter } from "#telemetry/crash/reporter.ts";
 import { openLog, type ProcessLog } from "#telemetry/log/log.ts";
@@ -80,7 +80,7 @@ export interface SluiceProcess
   /** Counts what all ports of the process do. */
   readonly serverMetrics: ServerMetrics;
   /** Shares the event loop among the connections of all ports. */
-  readonly turns: Turns;
+  readonly readScheduler: ReadScheduler;
   /** Its root is the status tree. */
   readonly health: Health;
 }
@@ -160,7 +160,7 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
     metrics,
     profiler,
     serverMetrics,
-    turns: new Turns(clock),
+    readScheduler: new ReadScheduler(clock),
     health,
   };
 }

@@ -1,6 +1,7 @@
-// Administration: who may use the routes and services that show and change what the process does. Decided once for each
-// listener, then asked for each request before its body is read.
+// Access to administration, the routes and services that show and change what the process does. Decided once per
+// listener, then checked for each request before its body is read.
 
+import { WarningLimiter } from "#base/async/warning-limiter.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import {
@@ -19,7 +20,6 @@ import {
   requireJsonType,
   requireKnownHost,
 } from "./administration/browser.ts";
-import { RefusalLog } from "./administration/refusal-log.ts";
 import { openToken, type Token } from "./administration/token.ts";
 import { isLocalBinding, readAddress } from "./listen/address.ts";
 import type { AdministrationSettings, PortSettings } from "./settings.ts";
@@ -35,16 +35,19 @@ import type { AdministrationSettings, PortSettings } from "./settings.ts";
  */
 export type Requirement = "token" | "certificate" | "local" | "insecure" | "refused";
 
-/** Makes routes and services of administration check the credential first, and leaves all others unchanged. */
-export interface Guard {
+/** Makes routes and services of administration check the credential first; others are unchanged. */
+export interface AccessControl {
   route(route: Route): Route;
   service(service: GrpcService): GrpcService;
 }
 
-/** For ports that have no administration. */
-export const NO_GUARD: Guard = { route: (route) => route, service: (service) => service };
+/** For ports without administration. */
+export const NO_ACCESS_CONTROL: AccessControl = {
+  route: (route) => route,
+  service: (service) => service,
+};
 
-export interface Administration extends Guard {
+export interface Administration extends AccessControl {
   readonly requirement: Requirement;
   close(): void;
 }
@@ -71,59 +74,52 @@ export async function openAdministration(options: AdministrationOptions): Promis
           : insecure
             ? "insecure"
             : "refused";
-  // A page knows no token, is not shown under a name that the server's certificate lacks, and reaches no Unix socket.
+  // A page has no token, is not shown under a name that the server's certificate lacks, and cannot reach a Unix socket.
   const anyHost = requirement === "token" || requirement === "certificate";
   const hosts =
     anyHost || binding.kind === "unix" ? undefined : new Set(allowed_hosts.map(hostName));
   const scheme = tls.enabled ? "https" : "http";
-  /** Calls over gRPC may name no host: no browser can make them. */
-  const admitFrom = (call: Call, host: string | undefined): void => {
-    if (requirement === "refused") throw noCredential();
-    if (token !== undefined) requireToken(call, token);
-    refuseCrossOrigin(call, scheme);
-    if (hosts !== undefined && host !== undefined) requireKnownHost(host, hosts);
-  };
-  const admit: Admit = (call) => admitFrom(call, call.header("host"));
-  const admitHttp: Admit = (call) => admitFrom(call, call.header("host") ?? "");
-  const refusals = new RefusalLog(clock, log);
-  const logged = (question: Admit): Admit => {
-    return (call) => {
-      try {
-        question(call);
-      } catch (thrown) {
-        refusals.record(Fault.from(thrown), call);
-        throw thrown;
-      }
-    };
+  const warnings = new WarningLimiter(clock, log);
+  /** `route` is undefined for calls over gRPC. They need not name a host, since browsers cannot make them. */
+  const admit = (call: Call, route?: Route): void => {
+    try {
+      if (requirement === "refused") throw noCredential();
+      if (token !== undefined) requireToken(call, token);
+      refuseCrossOrigin(call, scheme);
+      const host = call.header("host") ?? (route === undefined ? undefined : "");
+      if (hosts !== undefined && host !== undefined) requireKnownHost(host, hosts);
+      if (route?.body === "json") requireJsonType(call);
+    } catch (thrown) {
+      const { method, peer } = call;
+      const message = `refused a request of administration: ${Fault.from(thrown).message}`;
+      warnings.warn(message, (count) => ({
+        method,
+        peer: peer === "" ? "a Unix socket" : peer,
+        refused_since_last_line: count,
+      }));
+      throw thrown;
+    }
   };
   return {
     requirement,
-    route: (route) => (isAdministration(route) ? guardedRoute(route, admitHttp, logged) : route),
-    service: (service) =>
-      isAdministration(service) ? guardedService(service, logged(admit)) : service,
+    route: (route) =>
+      isAdministration(route) ? { ...route, admit: (call) => admit(call, route) } : route,
+    service: (service) => (isAdministration(service) ? checkedService(service, admit) : service),
     close: () => token?.close(),
   };
 }
 
 type Admit = (call: Call) => void;
 
-function guardedRoute(route: Route, admit: Admit, logged: (question: Admit) => Admit): Route {
-  const typed = (call: Call): void => {
-    admit(call);
-    requireJsonType(call);
-  };
-  return { ...route, admit: logged(route.body === "json" ? typed : admit) };
-}
-
-function guardedService(service: GrpcService, admit: Admit): GrpcService {
+function checkedService(service: GrpcService, admit: Admit): GrpcService {
   const methods = Object.entries(service.methods).map(([name, method]) => [
     name,
-    guardedMethod(method, admit),
+    checkedMethod(method, admit),
   ]);
   return { ...service, methods: Object.fromEntries(methods) };
 }
 
-function guardedMethod(method: Method, admit: Admit): Method {
+function checkedMethod(method: Method, admit: Admit): Method {
   if (method.kind === "unary") {
     const unary: UnaryHandler = (message, call) => {
       admit(call);

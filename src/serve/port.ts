@@ -1,24 +1,26 @@
-// The server's only port: one listener that distinguishes TLS, HTTP/1.1 and cleartext HTTP/2 and hands each
-// connection to the transport that speaks its protocol. It passes requests to handlers and knows nothing of flows.
+// A port: one listener that distinguishes TLS, HTTP/1.1 and cleartext HTTP/2 and hands each connection to the server of
+// its protocol.
 
 import { createServer, type Server, type Socket } from "node:net";
+import { WarningLimiter } from "#base/async/warning-limiter.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { GrpcService, Route } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
 import type { RefusedConnection, ServerMeter } from "#base/server-meter.ts";
+import type { RequestHandler } from "#h2/exchange.ts";
+import { Http2Server } from "#h2/http2-server.ts";
+import type { ReadScheduler } from "#h2/read-scheduler.ts";
 import type { Descriptors } from "#wire/protobuf/descriptors.ts";
-import type { Guard } from "./administration.ts";
+import type { AccessControl } from "./administration.ts";
 import { grpcRequestHandler } from "./grpc/request-handler.ts";
-import type { RequestHandler } from "./h2/exchange.ts";
-import { h2Transport } from "./h2/transport.ts";
 import { frontPage } from "./http/front-page.ts";
-import { type HttpTransport, httpTransport } from "./http/transport.ts";
+import { HttpServer } from "./http/http-server.ts";
 import { ConnectionAcceptor, type OpenConnection } from "./listen/acceptor.ts";
 import { isLocal, readAddress, showAddress } from "./listen/address.ts";
 import { bind } from "./listen/bind.ts";
-import { Places } from "./listen/places.ts";
+import { ConnectionSlots } from "./listen/connection-slots.ts";
 import { Shutdown } from "./listen/shutdown.ts";
 import { type TlsMismatch, TlsMismatches } from "./listen/tls-mismatch.ts";
 import type { PortSettings } from "./settings.ts";
@@ -29,33 +31,30 @@ import {
   openTlsTerminator,
   type TlsTerminator,
 } from "./tls/terminator.ts";
-import type { Transport } from "./transport/transport.ts";
-import type { Turns } from "./turns.ts";
+import type { Transport } from "./transport.ts";
 
 /**
- * Far more than a sidecar or a fleet's controller sees, and together with the other files that a process opens
- * still below the usual limit on open files.
+ * Far more than a sidecar or a controller needs, and with the other files of a process below the usual limit on open
+ * files.
  */
 const MAX_CONNECTIONS = 10_000;
-/** Least time between two log lines about connections refused because too many are open. */
-const REPORT_EVERY_MS = 60_000;
 
 export interface PortOptions {
   readonly settings: PortSettings;
   readonly services: readonly GrpcService[];
   readonly routes: readonly Route[];
-  /** Asked before routes and services of administration, those of the port itself included. */
-  readonly guard: Guard;
+  /** Checks routes and services of administration, including those of the port itself. */
+  readonly accessControl: AccessControl;
   /** One for all ports of the process. */
-  readonly turns: Turns;
+  readonly readScheduler: ReadScheduler;
   readonly clock: Clock;
   readonly log: Log;
   readonly meter?: ServerMeter;
-  /** Loads the descriptors of these services; called at the first question. Needed for reflection. */
+  /** Loads the descriptors of these services at the first reflection call. Required for reflection. */
   readonly descriptors?: (services: readonly GrpcService[]) => Promise<Descriptors>;
-  /** In place of `settings.tls`: callers must know this key. Asked at each handshake; without a key nobody is let in. */
+  /** In place of `settings.tls`: callers must know this key. Called for each handshake; without a key none succeeds. */
   readonly sharedKey?: () => PreSharedKey | undefined;
-  /** Most connections open at once; further ones are closed. */
+  /** Further connections are closed. */
   readonly maxConnections?: number;
 }
 
@@ -70,7 +69,7 @@ export interface Port {
   };
   /** Other machines can connect. */
   readonly remote: boolean;
-  /** The connections that are open now, the oldest first. */
+  /** Open connections, the oldest first. */
   connections(): readonly OpenConnection[];
   /** The last client that spoke TLS where it is off, or cleartext where TLS is on. */
   tlsMismatch(): TlsMismatch | undefined;
@@ -85,28 +84,31 @@ export interface Port {
 
 /** Opens the port, or throws a Fault that names the setting at fault. */
 export async function openPort(options: PortOptions): Promise<Port> {
-  const { settings, turns, clock, log, meter } = options;
+  const { settings, readScheduler: scheduler, clock, log, meter } = options;
   const binding = await readAddress(settings.listener);
   const health = healthService(options.services);
   const described = [...options.services, health.service];
-  const services = [...described, ...reflection(options, described)].map(options.guard.service);
-  const routes = withFrontPage(options.routes, services).map(options.guard.route);
-  const http1 = httpTransport({ routes, settings: settings.http, turns, clock, log, meter });
+  const services = [...described, ...reflection(options, described)].map(
+    options.accessControl.service,
+  );
+  const routes = withFrontPage(options.routes, services).map(options.accessControl.route);
+  const http1 = new HttpServer({ routes, settings: settings.http, scheduler, clock, log, meter });
   const http2 = await http2Transport(options, services, http1);
   const transports = [http1, http2];
   const refused = (why: RefusedConnection) => meter?.connectionRefused(why);
   const mismatches = new TlsMismatches(clock, log);
+  const warnings = new WarningLimiter(clock, log);
   const acceptor = new ConnectionAcceptor({
     settings,
     clock,
     http1,
     http2,
-    places: new Places(options.maxConnections ?? MAX_CONNECTIONS),
+    slots: new ConnectionSlots(options.maxConnections ?? MAX_CONNECTIONS),
     refused,
     mismatches,
     log,
   });
-  const listener = listenerOf(options, acceptor);
+  const listener = listenerOf(options, acceptor, warnings);
   let tls: TlsTerminator | undefined;
   const release = () => {
     tls?.close();
@@ -120,7 +122,11 @@ export async function openPort(options: PortOptions): Promise<Port> {
         handshakeTimeout: settings.grpc.connection_timeout,
         accept: (inner, protocol) => acceptor.acceptDecrypted(inner, protocol),
         refused: (why) => acceptor.refuseHandshake(why),
-        stranger: strangerLog(options),
+        keyNotProved: () =>
+          warnings.warn(
+            "refused a connection: it did not prove that it knows the shared key",
+            () => ({}),
+          ),
       });
     } else if (settings.tls.enabled) {
       tls = openTlsTerminator({
@@ -149,7 +155,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     health,
     services: options.services,
     transports,
-    turns,
+    scheduler,
     release,
   });
   return {
@@ -163,37 +169,26 @@ export async function openPort(options: PortOptions): Promise<Port> {
   };
 }
 
-/** Logs, at most once a minute, that a client which does not know the shared key was refused. */
-function strangerLog({ clock, log }: Pick<PortOptions, "clock" | "log">): () => void {
-  let reported = Number.NEGATIVE_INFINITY;
-  return () => {
-    if (clock.now() - reported < REPORT_EVERY_MS) return;
-    reported = clock.now();
-    log.warn({}, "refused a connection: it did not prove that it knows the shared key");
-  };
-}
-
-/** Sluice's transport, which carries gRPC and JSON, or on request the gRPC library, which carries gRPC only. */
+/** Sluice's HTTP/2, which carries gRPC and JSON, or on request the gRPC library, which carries gRPC only. */
 async function http2Transport(
-  { settings, turns, clock, log, meter }: PortOptions,
+  { settings, readScheduler: scheduler, clock, log, meter }: PortOptions,
   services: readonly GrpcService[],
-  http: HttpTransport,
+  http: HttpServer,
 ): Promise<Transport> {
   if (settings.grpc.transport === "grpc-js") {
     // Loaded only on request: it takes time and memory.
-    const { grpcTransport } = await import("./grpc-js/transport.ts");
-    return grpcTransport(services, settings.grpc, { clock, log, meter });
+    const { grpcJsServer } = await import("./grpc-js/grpc-js-server.ts");
+    return grpcJsServer(services, settings.grpc, { clock, log, meter });
   }
   const { repliesUnread } = http;
   const grpc = grpcRequestHandler(services, settings.grpc, { clock, log, meter }, repliesUnread);
   const handleRequest: RequestHandler = (stream, head, last) =>
     (grpc.accepts(head) ? grpc.handle : http.handleRequest)(stream, head, last);
-  return h2Transport({
+  return new Http2Server({
     handleRequest,
     repliesUnread,
-    grpc: settings.grpc,
-    http: settings.http,
-    turns,
+    settings: { ...settings.http, ...settings.grpc },
+    scheduler,
     clock,
     log,
     meter,
@@ -221,12 +216,13 @@ function withFrontPage(
 }
 
 function listenerOf(
-  { settings, turns, clock, log, meter, maxConnections = MAX_CONNECTIONS }: PortOptions,
+  { settings, readScheduler, meter, maxConnections = MAX_CONNECTIONS }: PortOptions,
   acceptor: ConnectionAcceptor,
+  warnings: WarningLimiter,
 ): Server {
   const { keep_alive } = settings.listener;
   const listener = createServer({
-    // HTTP/1.1 callers may close their sending half while replies are still in transit to them.
+    // HTTP/1.1 callers may close their sending half before they have received their replies.
     allowHalfOpen: true,
     noDelay: true,
     keepAlive: keep_alive >= 0,
@@ -234,15 +230,12 @@ function listenerOf(
     keepAliveInitialDelay: Math.ceil(Math.max(0, keep_alive) / 1_000) * 1_000,
   });
   listener.maxConnections = maxConnections;
-  let reported = Number.NEGATIVE_INFINITY;
   listener.on("drop", () => {
     meter?.connectionRefused("too_many");
-    if (clock.now() - reported < REPORT_EVERY_MS) return;
-    reported = clock.now();
-    log.warn({ most: maxConnections }, "refused connections: too many are open");
+    warnings.warn("refused connections: too many are open", () => ({ limit: maxConnections }));
   });
   listener.on("connection", (socket: Socket) => {
-    turns.accepted();
+    readScheduler.connectionAccepted();
     acceptor.accept(socket);
   });
   return listener;

@@ -1,5 +1,5 @@
-// Settings of the port under their documented key names; durations are in milliseconds. Declared here so that this
-// room knows neither configuration nor telemetry.
+// Settings of the port under their documented key names; durations are in milliseconds. Declared here so that this room
+// does not depend on the configuration.
 
 export interface ListenerSettings {
   /** `host:port`, `[v6%zone]:port`, `:port` (every interface) or `unix:/path`. Port 0 picks a free one. */
@@ -65,7 +65,6 @@ export interface TlsSettings {
   readonly key?: string;
 }
 
-/** Settings of administration: who may see and change what the process does. */
 export interface AdministrationSettings {
   /** The token that callers send as `authorization: Bearer`; "" = none. */
   readonly token: string;

@@ -11,9 +11,9 @@ import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { Client, credentials, Metadata } from "@grpc/grpc-js";
-import { NO_GUARD } from "#serve/administration.ts";
+import { ReadScheduler } from "#h2/read-scheduler.ts";
+import { NO_ACCESS_CONTROL } from "#serve/administration.ts";
 import { openPort } from "#serve/port.ts";
-import { Turns } from "#serve/turns.ts";
 import { curl, ghz, grpcio, grpcurl, h2load } from "../../deploy/tools/install.ts";
 import { fuzzService, ROUTES } from "../kit/fuzz/services.ts";
 import { startEnvoy, startService } from "../kit/servers/envoy.ts";
@@ -27,11 +27,11 @@ const SERVICE = "/fuzz.Service/";
 const MAX_BYTES = 40_000;
 
 const port = await openPort({
-  guard: NO_GUARD,
+  accessControl: NO_ACCESS_CONTROL,
   services: [fuzzService(realClock, () => undefined)],
   routes: ROUTES,
   settings: portSettings({ grpc: { transport: "own", enable_reflection: false } }),
-  turns: new Turns(realClock),
+  readScheduler: new ReadScheduler(realClock),
   clock: realClock,
   log: memoryLog(),
 });

@@ -87,7 +87,7 @@ export async function open(
       service("Data", "data"),
       service("Open", "open"),
     ],
-    guard: administration,
+    accessControl: administration,
     settings,
   });
   return { port, administration, written, lines: log.lines };

@@ -258,7 +258,7 @@ test("the token of a file may end in a line break, and changes with the file", a
     assert.equal(JSON.stringify(log.lines).includes(token), false);
 });
 
-async function serveWith(t: TestContext, guard: Administration) {
+async function serveWith(t: TestContext, accessControl: Administration) {
   const route: Route = {
     method: "POST",
     path: "/administration",
@@ -266,7 +266,7 @@ async function serveWith(t: TestContext, guard: Administration) {
     body: "json",
     handle: () => ({ status: 200, headers: {}, body: "" }),
   };
-  return { port: await testPort(t, { routes: [route], guard }) };
+  return { port: await testPort(t, { routes: [route], accessControl }) };
 }
 
 test("a token that cannot be used ends the start, and is not repeated", async (t) => {

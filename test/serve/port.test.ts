@@ -121,14 +121,14 @@ test("loads the gRPC library only on request", () => {
   ];
   const script = `
     import { createRequire } from "node:module";
-    import { NO_GUARD } from "#serve/administration.ts";
+    import { NO_ACCESS_CONTROL } from "#serve/administration.ts";
     import { openPort } from "#serve/port.ts";
     import { memoryLog } from "./test/kit/sluice/log.ts";
     import { portSettings, realClock } from "./test/kit/sluice/port.ts";
     const loaded = [];
     for (const over of ${JSON.stringify(opened)}) {
       const settings = portSettings(over);
-      const port = await openPort({ settings, services: [], routes: [], guard: NO_GUARD, clock: realClock, log: memoryLog() });
+      const port = await openPort({ settings, services: [], routes: [], accessControl: NO_ACCESS_CONTROL, clock: realClock, log: memoryLog() });
       await port.cut();
       const files = Object.keys(createRequire(import.meta.url).cache);
       loaded.push(files.some((file) => file.includes("@grpc/grpc-js")));

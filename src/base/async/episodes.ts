@@ -1,11 +1,10 @@
-// Reports a repeated event once when it begins and once when it has stopped, so that a flood of them is two lines in the
-// log.
+// Reports a repeated event when it begins and when it has stopped, so that a flood of events becomes two log lines.
 
 import type { Clock } from "../clock.ts";
 
 interface EpisodesOptions {
   readonly clock: Clock;
-  /** An episode is over when nothing has happened for so long. */
+  /** An episode ends after this time without an event. */
   readonly quietMs: number;
   began(name: string): void;
   /** `times` is the number of times that it happened. */
@@ -33,7 +32,7 @@ export class Episodes {
     return this.#open.keys();
   }
 
-  /** Does nothing once it is closed: what still happens then has no end that anyone would be told. */
+  /** Does nothing after `close`. */
   happened(name: string): void {
     if (this.#closed) return;
     const { clock, quietMs, began } = this.#options;

@@ -1,6 +1,6 @@
-// Work in steps: a generator that ends a step with each `yield`, so that its caller can do other work in between.
+// Work in steps: a generator that yields between its steps, so that its caller can do other work.
 
-/** Takes all steps at once, and returns the result. */
+/** Runs all steps and returns the result. */
 export function finish<T>(steps: Generator<void, T>): T {
   for (let step = steps.next(); ; step = steps.next()) if (step.done === true) return step.value;
 }

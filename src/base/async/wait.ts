@@ -17,8 +17,8 @@ export function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<vo
 }
 
 /**
- * Waits for work, but no longer than `ms`. It settles as the work does, or after that time as `late` says: with what it
- * returns, or throws. The work goes on; what becomes of it then is ignored.
+ * Waits for work, but at most `ms`. Settles as the work does, or after that time with the result or exception of
+ * `late`. The work continues; its outcome is ignored.
  */
 export function within(ms: number, clock: Clock, work: Promise<unknown>): Promise<void>;
 export function within<T>(ms: number, clock: Clock, work: Promise<T>, late: () => T): Promise<T>;

@@ -1,5 +1,5 @@
-// Reasons to refuse a flow before any rule judges it: its request is one that no service should see. The end user who
-// sent the request controls these faults, so they are decisions and not errors: gateways let requests pass on errors.
+// Reasons to refuse a flow before any rule judges it: no service should see its request. The end user who sent the
+// request controls these faults, so they are decisions and not errors: gateways let requests pass on errors.
 
 export interface Refusal {
   /** HTTP status for the sender of the request. */

@@ -1,13 +1,13 @@
 // Addresses of the form `host:port`, as settings, sockets and records of agents have them.
 
 export interface HostPort {
-  /** Without the brackets of an IPv6 address. Empty where none is named, which means every interface or this machine. */
+  /** Without brackets. Empty if there is none, which means every interface or this machine. */
   readonly host: string;
   /** Digits. Empty where none is named. */
   readonly port: string;
 }
 
-/** The parts of `host:port`, `:port`, `[IPv6]:port` or `[IPv6]`. What stands behind the last colon is the port. */
+/** The parts of `host:port`, `:port`, `[IPv6]:port` or `[IPv6]`. The port follows the last colon. */
 export function splitHostPort(text: string): HostPort {
   const at = text.endsWith("]") ? -1 : text.lastIndexOf(":");
   const host = at < 0 ? text : text.slice(0, at);
@@ -48,7 +48,7 @@ export interface NamedServer extends HostPort {
   readonly scheme: "http" | "https" | undefined;
 }
 
-/** The port is the one in the text, even if it is the default of the scheme, which a URL would leave out. */
+/** The port of the text, even the default of the scheme, which a URL would omit. */
 export function namedServer(text: string): NamedServer {
   const [, found, rest = text] = /^(https?):\/\/(.*)$/i.exec(text) ?? [];
   const { hostname } = new URL(`http://${rest}`);
@@ -58,8 +58,8 @@ export function namedServer(text: string): NamedServer {
 }
 
 /**
- * The URL of a server that a person names: as `host:port`, as `:port` for this machine, or as a URL. `scheme` is for text
- * that has none. Undefined for other text.
+ * The URL of a server that a person names as `host:port`, as `:port` for this machine, or as a URL. `scheme` is for
+ * text without one. Undefined for other text.
  */
 export function urlOfServer(text: string, scheme: "http" | "https"): URL | undefined {
   const local = text.startsWith(":") ? `127.0.0.1${text}` : text;

@@ -1,16 +1,16 @@
-// Texts that are shown (in replies, metadata, logs) have a bound, because callers choose how long they are.
+// Texts in replies, metadata and logs are cut to a limit, because callers choose how long they are.
 
-/** Largest size of the value of a label where it is shown, in bytes of UTF-8, the mark included. */
+/** Bytes of UTF-8 of a shown label value, mark included. */
 export const MAX_SHOWN_BYTES = 1_024;
 
 /** Ends a text that was cut. */
 export const CUT_MARK = "…";
 
 const MARK_BYTES = Buffer.byteLength(CUT_MARK);
-/** No text of as many UTF-16 units is too large. */
+/** UTF-16 units that always fit. */
 const SURELY_SHORT = Math.floor(MAX_SHOWN_BYTES / 3);
 
-/** The text if it has at most `max` bytes, else its beginning and the mark, `max` bytes at most together. */
+/** The text, or its beginning and the mark, with at most `max` bytes. */
 export function cutText(text: string, max = MAX_SHOWN_BYTES): string {
   if (text.length <= SURELY_SHORT && max === MAX_SHOWN_BYTES) return text;
   if (text.length <= max && Buffer.byteLength(text) <= max) return text;

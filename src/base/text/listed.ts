@@ -1,9 +1,9 @@
-// Formats lists for log lines and messages of bounded length: there may be thousands of what they name.
+// Formats lists for log lines and messages of bounded length.
 
 /** Items that one line names. */
 export const MAX_LISTED = 5;
 
-/** The fields, with lists replaced by their lengths: what is in them may tell who callers are. */
+/** Replaces lists by their lengths: their items may identify callers. */
 export function counted(fields: object): object {
   const entries = Object.entries(fields);
   return Object.fromEntries(
@@ -15,8 +15,8 @@ export function counted(fields: object): object {
 export function listed<T>(
   all: readonly T[],
   format: (each: T) => string,
-  most = MAX_LISTED,
+  limit = MAX_LISTED,
 ): string {
-  const more = all.length > most ? `; and ${all.length - most} more` : "";
-  return `${all.slice(0, most).map(format).join("; ")}${more}`;
+  const more = all.length > limit ? `; and ${all.length - limit} more` : "";
+  return `${all.slice(0, limit).map(format).join("; ")}${more}`;
 }

@@ -1,6 +1,6 @@
-// Text from outside, such as the name of a file, in a line that a person reads.
+// Text from outside, such as a file name, in a line that a person reads.
 
-/** Replaces control and invisible characters by their escapes, so that a line stays one harmless line. */
+/** Escapes control and invisible characters, so that a line stays one harmless line. */
 export function printable(line: string): string {
   return line.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
     const code = character.codePointAt(0) ?? 0;

@@ -1,5 +1,4 @@
-// Names that look like those of secrets. The values behind them are neither logged nor shown on terminals, which are
-// recorded and shown to others.
+// Names that look like those of secrets. Their values are neither logged nor shown on terminals.
 
 /** Ends of names of credentials, in lower case without dashes and underscores. */
 const CREDENTIALS: readonly string[] = [
@@ -24,7 +23,6 @@ const WORDS: readonly string[] = [
   "token",
 ];
 
-/** No name of a credential is longer. */
 const LONGEST = 40;
 
 /** Whether a field or a header has the name of a credential (`x-api-key`, `proxy_authorization`). */
@@ -34,7 +32,7 @@ export function isCredential(name: string): boolean {
   return CREDENTIALS.some((end) => plain.endsWith(end));
 }
 
-/** Whether the value of a label may be a secret, by the label's name (`user_session_id`). Suspects more than `isCredential`. */
+/** Whether the value of a label may be a secret, by its name (`user_session_id`). Suspects more than `isCredential`. */
 export function mayBeSecret(name: string): boolean {
   const plain = plainName(name);
   return WORDS.some((word) => plain.includes(word));

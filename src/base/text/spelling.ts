@@ -1,4 +1,4 @@
-// Suggestions for misspelt words ("did you mean …?"): the known word that is nearest.
+// Suggestions for misspelt words ("did you mean …?").
 
 /** Optimal string alignment distance: the number of insertions, deletions, replacements and swaps of neighbours. */
 export function distance(left: string, right: string): number {
@@ -23,7 +23,7 @@ export function distance(left: string, right: string): number {
   return above[right.length] ?? left.length;
 }
 
-/** The nearest word of `known`, or undefined if none is close enough to be what was meant. Ties go to the first. */
+/** The nearest word of `known` if it is close enough. Ties go to the first. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   const limit = Math.max(2, Math.floor(word.length / 4));
   let best: string | undefined;

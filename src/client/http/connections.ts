@@ -25,9 +25,9 @@ interface PooledClient {
   socket: Socket | undefined;
 }
 
-/** The longest timeout that undici accepts: stands for "no limit". */
+/** The longest timeout that undici accepts: no limit. */
 const UNLIMITED_MS = 2 ** 31 - 1;
-/** Maximum size of response headers when the setting is 0, because unlimited headers could fill memory. */
+/** If the setting is 0: unlimited headers could fill memory. */
 const MAX_HEADER_BYTES = 10 * 1024 * 1024;
 
 export class Connections {
@@ -35,7 +35,7 @@ export class Connections {
   readonly #settings: HttpClientSettings;
   readonly #tls: Tls;
   readonly #unlimited: boolean;
-  /** By the URL of the proxy that they tunnel through; "" is the agent of direct connections. */
+  /** By the URL of the proxy of a tunnel; "" for direct connections. */
   readonly #agents = new Map<string, Dispatcher>();
   readonly #sockets = new Set<Socket>();
   #clients: PooledClient[] = [];
@@ -63,7 +63,7 @@ export class Connections {
     return this.#agent(undefined).request(forwarded);
   }
 
-  /** Closes idle connections beyond the limits. Call it after each response: undici has no such limits. */
+  /** Closes idle connections beyond the limits, which undici does not have. Call it after each response. */
   closeExcessIdle(): void {
     const { max_idle_connections: all, max_idle_connections_per_host: each } = this.#settings;
     this.#clients = this.#clients.filter(({ client }) => !client.closed && !client.destroyed);
@@ -100,8 +100,8 @@ export class Connections {
 
   #pooled(connector: Connector): Dispatcher {
     const { Agent, Client, Pool } = this.#undici;
-    const most = this.#unlimited ? 0 : this.#settings.max_conns_per_host;
-    const options = { ...this.#clientOptions(), connections: most > 0 ? most : null };
+    const limit = this.#unlimited ? 0 : this.#settings.max_conns_per_host;
+    const options = { ...this.#clientOptions(), connections: limit > 0 ? limit : null };
     const client = (at: URL, given: Client.Options) => {
       const connect: Connector = (to, done) =>
         connector(to, (...[error, socket]) => {
@@ -225,7 +225,7 @@ function proxyAuthorization(proxy: URL): Record<string, string> {
   return basic === undefined ? {} : { "proxy-authorization": basic };
 }
 
-/** The credentials in a URL as the value of an authorization header; undefined when there are none. */
+/** Credentials of a URL as an authorization header; undefined if there are none. */
 export function basicCredentials({ username, password }: URL): string | undefined {
   if (username === "" && password === "") return undefined;
   const both = `${bytesOf(username)}:${bytesOf(password)}`;

@@ -1,4 +1,4 @@
-// Turns errors of a call into Faults with short messages that are fit for a status and hold no credentials.
+// Turns errors of a call into Faults with short messages without credentials.
 
 import { Fault } from "#base/fault.ts";
 

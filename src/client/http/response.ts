@@ -6,11 +6,11 @@ import { Fault } from "#base/fault.ts";
 
 const unpack = promisify(gunzip);
 
-/** @throws Fault RESOURCE_EXHAUSTED beyond `most` bytes, UNAVAILABLE for an encoding that was not requested */
+/** @throws Fault RESOURCE_EXHAUSTED beyond `limit` bytes, UNAVAILABLE for an encoding that was not requested */
 export async function readBody(
   chunks: AsyncIterable<unknown>,
   encoding: string | undefined,
-  most: number,
+  limit: number,
 ): Promise<Buffer> {
   const parts: Buffer[] = [];
   let size = 0;
@@ -18,7 +18,7 @@ export async function readBody(
   for await (const chunk of chunks) {
     if (!(chunk instanceof Uint8Array)) continue;
     size += chunk.length;
-    if (size > most) throw tooLarge(most);
+    if (size > limit) throw tooLarge(limit);
     parts.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length));
   }
   const body = Buffer.concat(parts, size);
@@ -26,19 +26,19 @@ export async function readBody(
   if (encoding !== "gzip" && encoding !== "x-gzip") {
     throw new Fault("UNAVAILABLE", "the response has a content encoding that was not requested");
   }
-  return unpacked(body, most);
+  return unpacked(body, limit);
 }
 
-async function unpacked(body: Buffer, most: number): Promise<Buffer> {
+async function unpacked(body: Buffer, limit: number): Promise<Buffer> {
   try {
-    return await unpack(body, { maxOutputLength: most });
+    return await unpack(body, { maxOutputLength: limit });
   } catch (thrown) {
     const code = thrown instanceof Error && "code" in thrown ? thrown.code : "";
-    if (code === "ERR_BUFFER_TOO_LARGE") throw tooLarge(most);
+    if (code === "ERR_BUFFER_TOO_LARGE") throw tooLarge(limit);
     throw new Fault("UNAVAILABLE", "the response is not valid gzip", { cause: thrown });
   }
 }
 
-function tooLarge(most: number): Fault {
-  return new Fault("RESOURCE_EXHAUSTED", `the response is larger than ${most} bytes`);
+function tooLarge(limit: number): Fault {
+  return new Fault("RESOURCE_EXHAUSTED", `the response is larger than ${limit} bytes`);
 }

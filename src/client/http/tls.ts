@@ -12,11 +12,11 @@ export interface Tls {
   secureContext(): SecureContext;
   readonly rejectUnauthorized: boolean;
   close(): void;
-  /** Appends the session keys of a connection to the key log file, if one is configured. */
+  /** Appends the session keys of a connection to the key log file, if there is one. */
   logKeys(socket: Socket): void;
 }
 
-/** TLS settings for calls whose own settings name none. */
+/** TLS for calls whose settings name no files. */
 export interface TlsFallback {
   readonly files: TlsPaths;
   readonly material: InlineTls;
@@ -52,7 +52,7 @@ export function openTls(
     close: () => files.close(),
     logKeys(socket) {
       if (file === "" || !(socket instanceof TLSSocket)) return;
-      // The file was writable when the client was created. A line lost later only matters for debugging.
+      // The file was writable at the start. A lost line only matters for debugging.
       socket.on("keylog", (line) => appendFile(file, line, { mode: 0o600 }, () => undefined));
     },
   };

@@ -1,6 +1,5 @@
-// Refuses requests of administration that a page in somebody's browser may have sent. A browser on a machine that
-// reaches the port carries requests of any page: directly to the port, or to a name of the page that its author lets
-// resolve to the port's address (DNS rebinding).
+// Refuses requests of administration that may come from a web page. A browser on a machine that reaches this port sends
+// requests of any page to it, even to loopback addresses and private networks.
 
 import { isIP, isIPv6 } from "node:net";
 import { Fault } from "#base/fault.ts";
@@ -29,7 +28,7 @@ export function refuseCrossOrigin(call: Headers, scheme: "http" | "https"): void
   }
 }
 
-/** Whether scheme, host and port agree. The port may be left out where it is the usual one of the scheme. */
+/** Whether scheme, host and port agree. The default port may be left out. */
 function isOrigin(origin: string, scheme: string, host = ""): boolean {
   const own = `${scheme}://${host}`;
   if (!URL.canParse(origin) || !URL.canParse(own)) return false;
@@ -52,11 +51,13 @@ export function requireKnownHost(host: string, allowed: ReadonlySet<string>): vo
 export function hostName(host: string): string {
   const [, bracketed, bare = ""] = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(host) ?? [];
   if (bracketed !== undefined && isIPv6(bracketed)) return bracketed.toLowerCase();
-  // A text that is not a host and a port stays whole, and matches no known name.
+  // Text that is not a host and a port matches no known name.
   return (bare || host).toLowerCase().replace(/\.$/, "");
 }
 
-/** Throws 415. A page cannot send this type to another origin without asking first, which is never granted. */
+/**
+ * Throws 415 for any other type. A page cannot send JSON to another origin without a preflight, which is never granted.
+ */
 export function requireJsonType(call: Headers): void {
   if (JSON_TYPE.test(call.header("content-type") ?? "")) return;
   throw new Fault("INVALID_ARGUMENT", "content-type must be application/json", { http: 415 });

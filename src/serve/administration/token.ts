@@ -1,5 +1,5 @@
-// The token of administration: from the configuration, or from a file that is read again when it changes. Presented
-// tokens are compared in constant time, and no token is ever logged.
+// The token of administration: from the configuration, or from a file that is read again when it changes. Tokens are
+// compared in constant time and never logged.
 
 import { hash, timingSafeEqual } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
@@ -17,7 +17,7 @@ export interface Token {
   close(): void;
 }
 
-/** Returns undefined if no token is configured. Throws a Fault INVALID_ARGUMENT if there is one that cannot be used. */
+/** Returns undefined if no token is configured. Throws a Fault INVALID_ARGUMENT if the token is unusable. */
 export function openToken(
   { token, token_path }: Pick<AdministrationSettings, "token" | "token_path">,
   clock: Clock,
@@ -48,7 +48,7 @@ function usable(token: string, key: "token" | "token_path"): string {
   throw new Fault("INVALID_ARGUMENT", `server.administration.${key}: wanted ${wanted}`);
 }
 
-/** Digests have one length, so that a comparison reveals nothing about the length of the token either. */
+/** Digests have one length, so that a comparison does not reveal that of the token. */
 function digestOf(token: string): Buffer {
   return hash("sha256", token, "buffer");
 }

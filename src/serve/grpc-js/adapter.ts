@@ -1,9 +1,7 @@
 // Turns methods into handlers of the gRPC library: passes raw messages, converts faults to statuses, and counts.
 
 import type {
-  handleBidiStreamingCall,
   handleClientStreamingCall,
-  handleServerStreamingCall,
   handleUnaryCall,
   Metadata,
   ServerDuplexStream,
@@ -15,7 +13,7 @@ import { CODES, type Code, Fault } from "#base/fault.ts";
 import type { StreamHandler, UnaryHandler } from "#base/handler.ts";
 import type { MeteredMethod } from "#base/server-meter.ts";
 import { abandonedCode, failureOf, type MethodRow } from "../grpc/methods.ts";
-import type { TransportContext } from "../transport/context.ts";
+import type { TransportContext } from "../transport.ts";
 import { GrpcCall, type LibraryCall } from "./call.ts";
 
 interface Status {
@@ -28,10 +26,12 @@ export function libraryHandler(row: MethodRow, context: TransportContext): Untyp
   const { metered, stream } = row;
   if (row.unary !== undefined) return unary(row.unary, metered, context);
   if (stream === undefined) throw new Fault("INTERNAL", `${metered.path} has no handler`);
-  if (!row.client) return serverStream(stream, metered, context);
+  if (!row.client) {
+    return manyReplies(stream, metered, context, ({ request }: WritableCall) => single(request));
+  }
   return row.server
-    ? bidirectional(stream, metered, context)
-    : clientStream(stream, metered, context);
+    ? manyReplies(stream, metered, context, messagesOf<DuplexCall>)
+    : oneReply(stream, metered, context);
 }
 
 /** Tracks a call from its first message to its status. */
@@ -76,7 +76,7 @@ class CallProgress {
     };
   }
 
-  /** Counts what the caller saw: a call that was abandoned meanwhile counts as that. */
+  /** Counts the status that the caller saw: that of an abandoned call if it was abandoned meanwhile. */
   #count(code: Code): void {
     this.call.end(code === "OK" && !this.call.cancelled);
     const { meter, clock } = this.#context;
@@ -130,29 +130,37 @@ interface Writable {
   off(event: string, listener: () => void): unknown;
 }
 
+type WritableCall = ServerWritableStream<Uint8Array, Uint8Array>;
+type DuplexCall = ServerDuplexStream<Uint8Array, Uint8Array>;
+
+function messagesOf<T extends Pick<DuplexCall, "iterator">>(call: T): AsyncIterable<Uint8Array> {
+  return call.iterator({ destroyOnReturn: false });
+}
+
 /** Runs a handler that may send any number of messages. */
-function replyInParts(
-  libraryCall:
-    | ServerWritableStream<Uint8Array, Uint8Array>
-    | ServerDuplexStream<Uint8Array, Uint8Array>,
-  progress: CallProgress,
+function manyReplies<T extends WritableCall | DuplexCall>(
   handle: StreamHandler,
-  messages: AsyncIterable<Uint8Array>,
-): void {
-  const stream = {
-    messages: counted(messages, progress),
-    send: (message: Uint8Array) => write(libraryCall, progress, message),
+  method: MeteredMethod,
+  context: TransportContext,
+  messagesFrom: (call: T) => AsyncIterable<Uint8Array>,
+): (call: T) => void {
+  return (libraryCall) => {
+    const progress = new CallProgress(method, libraryCall, context);
+    const stream = {
+      messages: counted(messagesFrom(libraryCall), progress),
+      send: (message: Uint8Array) => write(libraryCall, progress, message),
+    };
+    handle(stream, progress.call).then(
+      () => {
+        progress.succeeded();
+        if (!libraryCall.cancelled) libraryCall.end(progress.call.trailers);
+      },
+      (thrown) => {
+        const status = progress.failed(thrown);
+        if (!libraryCall.cancelled) libraryCall.emit("error", status);
+      },
+    );
   };
-  handle(stream, progress.call).then(
-    () => {
-      progress.succeeded();
-      if (!libraryCall.cancelled) libraryCall.end(progress.call.trailers);
-    },
-    (thrown) => {
-      const status = progress.failed(thrown);
-      if (!libraryCall.cancelled) libraryCall.emit("error", status);
-    },
-  );
 }
 
 /** Writes and waits for room; the wait also ends if the call is cancelled. */
@@ -183,18 +191,8 @@ async function* single(message: Uint8Array) {
   yield message;
 }
 
-function serverStream(
-  handle: StreamHandler,
-  method: MeteredMethod,
-  context: TransportContext,
-): handleServerStreamingCall<Uint8Array, Uint8Array> {
-  return (libraryCall) => {
-    const progress = new CallProgress(method, libraryCall, context);
-    replyInParts(libraryCall, progress, handle, single(libraryCall.request));
-  };
-}
-
-function clientStream(
+/** Runs a handler that reads any number of messages and sends one. */
+function oneReply(
   handle: StreamHandler,
   method: MeteredMethod,
   context: TransportContext,
@@ -203,7 +201,7 @@ function clientStream(
     const progress = new CallProgress(method, libraryCall, context);
     let reply: Uint8Array | undefined;
     const stream = {
-      messages: counted(libraryCall.iterator({ destroyOnReturn: false }), progress),
+      messages: counted(messagesOf(libraryCall), progress),
       async send(message: Uint8Array) {
         if (reply !== undefined)
           throw new Fault("INTERNAL", "a client-streaming method sends exactly one reply");
@@ -216,24 +214,9 @@ function clientStream(
           callback(progress.failed(new Error(`${method.path} ended without a reply`)));
           return;
         }
-        progress.succeeded();
-        progress.call.sendReplies();
-        progress.sent();
-        callback(null, reply, progress.call.trailers);
+        finish(progress, reply, callback);
       },
       (thrown) => callback(progress.failed(thrown)),
     );
-  };
-}
-
-function bidirectional(
-  handle: StreamHandler,
-  method: MeteredMethod,
-  context: TransportContext,
-): handleBidiStreamingCall<Uint8Array, Uint8Array> {
-  return (libraryCall) => {
-    const progress = new CallProgress(method, libraryCall, context);
-    const messages = libraryCall.iterator({ destroyOnReturn: false });
-    replyInParts(libraryCall, progress, handle, messages);
   };
 }

@@ -33,7 +33,7 @@ export class GrpcCall implements Call {
     this.#clock = clock;
   }
 
-  /** The library keeps the deadline as wall time; the remaining time is the same on any clock. */
+  /** The library keeps the deadline as wall time. */
   get deadline(): number {
     const deadline = Number(this.#libraryCall.getDeadline());
     return deadline === Number.POSITIVE_INFINITY
@@ -72,7 +72,7 @@ export class GrpcCall implements Call {
     else signal.addEventListener("abort", left, { once: true });
   }
 
-  /** The library does not tell whether a reply that was sent was also taken. */
+  /** The library does not report whether a sent reply was also taken. */
   releaseIfUndelivered(held: Held): void {
     this.#held = held;
   }
@@ -109,7 +109,7 @@ export class GrpcCall implements Call {
     return this.#replies;
   }
 
-  /** From here on nothing aborts this call. `delivered`: a reply is sent to a caller that has not left. */
+  /** From here on nothing aborts this call. `delivered`: a reply is sent to a caller that is still there. */
   end(delivered: boolean): void {
     this.#ended = true;
     if (!delivered) this.#held?.release();

@@ -1,14 +1,14 @@
-// One gRPC call in progress over a stream of Sluice's transport: what handlers see of it, and the one way in which it
-// ends. It is created for every call, so everything in it is created lazily.
+// One gRPC call over an HTTP/2 stream: the handler's view of it, and the single way in which it ends. Its parts are
+// created lazily, since there is one for every call.
 
 import type { Clock } from "#base/clock.ts";
 import { type Code, Fault } from "#base/fault.ts";
 import type { Call, Held } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
 import type { ServerMeter } from "#base/server-meter.ts";
-import type { RequestStream } from "../h2/exchange.ts";
-import type { FixedBlock } from "../h2/fixed-block.ts";
-import { MAX_BUFFERED_PER_CONNECTION } from "../transport/limits.ts";
+import type { FixedBlock, RequestStream } from "#h2/exchange.ts";
+import { MAX_BUFFERED_PER_CONNECTION } from "#h2/limits.ts";
+import { CancellableCall } from "../cancellable-call.ts";
 import type { Inflater, MessageOwner } from "./messages/inflater.ts";
 import { PREFIX_LENGTH } from "./messages/message-reader.ts";
 import { firstValue, sendable } from "./metadata.ts";
@@ -33,34 +33,33 @@ export interface CallContext {
   readonly replyHead: FixedBlock;
   /** Trailers of a successful call. */
   readonly okTrailers: FixedBlock;
-  /** Reused for the prefix of the message that is being sent. */
+  /** Reused for the prefix of each message. */
   readonly prefix: Uint8Array;
   readonly inflater: Inflater;
   /** Longest message that is received, in bytes. */
   readonly maxMessage: number;
 }
 
-export abstract class RunningCall implements Call, MessageOwner {
+export abstract class RunningCall extends CancellableCall implements Call, MessageOwner {
   protected readonly context: CallContext;
   protected readonly stream: RequestStream;
   protected readonly request: GrpcRequest;
   protected readonly row: MethodRow;
   readonly #started: number;
   #ended = false;
-  /** Set if the call ended before its handler did. */
+  /** Set if the call ended before its handler. */
   #cancelStatus: CallStatus | undefined;
-  /** The fault that the handler saw in that case. */
+  /** The fault that the handler got in that case. */
   #cancelFault: Fault | undefined;
   #replyHeadSent = false;
   #replyFields: string[] | undefined;
   #trailers: string[] | undefined;
   /** Released unless the reply reaches the caller. */
   #held: Held | undefined;
-  #controller: AbortController | undefined;
-  #left: (() => void) | undefined;
   #cancelAlarm: (() => void) | undefined;
 
   constructor(context: CallContext, stream: RequestStream, request: GrpcRequest, row: MethodRow) {
+    super();
     this.context = context;
     this.stream = stream;
     this.request = request;
@@ -85,17 +84,8 @@ export abstract class RunningCall implements Call, MessageOwner {
     return firstValue(this.request.fields, name);
   }
 
-  signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController();
-      if (this.#cancelStatus !== undefined) this.#controller.abort();
-    }
-    return this.#controller.signal;
-  }
-
-  whenCallerLeaves(left: () => void): void {
-    if (this.#cancelStatus === undefined) this.#left = left;
-    else left();
+  protected get cancelled(): boolean {
+    return this.#cancelStatus !== undefined;
   }
 
   releaseIfUndelivered(held: Held): void {
@@ -111,20 +101,16 @@ export abstract class RunningCall implements Call, MessageOwner {
     this.#trailers = setField(this.#trailers, name, sendable(name, value));
   }
 
-  /** The status is known: nothing more is sent, counted or expected. */
+  /** The status is known; nothing more is sent or expected. */
   get ended(): boolean {
     return this.#ended;
   }
 
-  /** The reason for which the call ended before its handler did. */
   protected get cancelStatus(): CallStatus | undefined {
     return this.#cancelStatus;
   }
 
-  /**
-   * The fault to throw into a handler that goes on after the call ended; if the handler throws it back, that is no
-   * error.
-   */
+  /** The fault for a handler that continues after the call ended. If the handler throws it back, that is no error. */
   protected cancelFault(reason: CallStatus): Fault {
     this.#cancelFault ??= new Fault(reason.code, reason.message);
     return this.#cancelFault;
@@ -150,7 +136,7 @@ export abstract class RunningCall implements Call, MessageOwner {
     if (this.#ended) return;
     const code = abandonedCode(this.deadline, this.context.clock.now());
     this.#end(code);
-    this.#cancel(
+    this.#cancelFor(
       code === "CANCELLED" ? { code, message: "the caller went away" } : DEADLINE_PASSED,
     );
   }
@@ -160,15 +146,14 @@ export abstract class RunningCall implements Call, MessageOwner {
     if (this.#ended) return;
     this.#end(refusal.code);
     this.#sendStatus(refusal);
-    this.#cancel(refusal);
+    this.#cancelFor(refusal);
   }
 
-  /** Ends the call with what its handler threw. */
+  /** Ends the call with an exception of its handler. */
   protected fail(thrown: unknown): void {
     if (this.#ended) {
-      // Handlers end this way when they are cancelled; anything else is an error that would otherwise go unnoticed.
-      const expected = thrown === this.#cancelFault || thrown === this.#controller?.signal.reason;
-      if (!expected) this.#faultOf(thrown);
+      // Handlers end this way when they are cancelled; another error would go unnoticed.
+      if (thrown !== this.#cancelFault && !this.isAbortReason(thrown)) this.#faultOf(thrown);
       return;
     }
     const fault = this.#faultOf(thrown);
@@ -199,7 +184,9 @@ export abstract class RunningCall implements Call, MessageOwner {
     stream.headers([...trailers.fields, ...this.#trailers], true);
   }
 
-  /** Leaves it to the stream to release what the reply holds. A caller whose deadline has passed takes no reply. */
+  /**
+   * The stream releases the slot of an undelivered reply. A caller whose deadline has passed does not take the reply.
+   */
   #entrust(held: Held): boolean {
     if (this.deadlinePassed()) {
       this.refuse(DEADLINE_PASSED);
@@ -230,7 +217,7 @@ export abstract class RunningCall implements Call, MessageOwner {
     this.#sendStatus({ code: "OK", message: "" });
   }
 
-  /** Lets an alarm end the call at its deadline. Until then the deadline is only compared with the clock. */
+  /** Ends the call at its deadline. Without the alarm, the deadline is only compared with the clock. */
   protected armDeadline(): void {
     if (this.#ended || this.#cancelAlarm !== undefined) return;
     if (this.request.timeoutMs === Number.POSITIVE_INFINITY) return;
@@ -246,7 +233,7 @@ export abstract class RunningCall implements Call, MessageOwner {
     );
   }
 
-  /** Ends all waiting for more of the request or for room in the reply. */
+  /** Ends all waits for more of the request or for room in the reply. */
   protected abstract stopWaiting(): void;
 
   #end(code: Code): void {
@@ -257,10 +244,9 @@ export abstract class RunningCall implements Call, MessageOwner {
     meter?.grpcHandled(this.row.metered, code, clock.now() - this.#started);
   }
 
-  #cancel(reason: CallStatus): void {
+  #cancelFor(reason: CallStatus): void {
     this.#cancelStatus = reason;
-    this.#controller?.abort();
-    this.#left?.();
+    this.cancel();
     this.stopWaiting();
   }
 

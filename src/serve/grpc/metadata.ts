@@ -1,7 +1,7 @@
-// gRPC metadata in header fields: which values handlers see, and which ones they may send.
+// gRPC metadata in header fields: the values that handlers see and those that they may send.
 
 import { Fault } from "#base/fault.ts";
-import { CONNECTION_FIELDS } from "../transport/connection-fields.ts";
+import { CONNECTION_FIELDS } from "#h2/exchange.ts";
 
 const BINARY = "-bin";
 /** Names that the transport sets itself or that HTTP/2 forbids. */
@@ -31,18 +31,15 @@ export function firstValue(fields: readonly string[], name: string): string | un
   return undefined;
 }
 
-/**
- * Several values may share a field, separated by commas; padding may be missing, and invalid characters are
- * skipped.
- */
+/** Values may share a field, separated by commas, and lack their padding; invalid characters are skipped. */
 function firstBinary(value: string): string {
   const comma = value.indexOf(",");
   return Buffer.from(comma < 0 ? value : value.slice(0, comma), "base64").toString("base64");
 }
 
 /**
- * Returns a value in the form in which it is sent. Throws INTERNAL if the name is invalid or reserved, or if the
- * value could be misread.
+ * Returns the wire form of a value. Throws INTERNAL if the name is invalid or reserved, or if the value could be
+ * misread.
  */
 export function sendable(name: string, value: string): string {
   if (!isName(name) || RESERVED.has(name)) {
@@ -70,10 +67,7 @@ function isName(name: string): boolean {
   return name.length > 0;
 }
 
-/**
- * Printable ASCII, the only text that metadata may contain. Blanks at its ends may be lost in transit, so they are
- * removed here.
- */
+/** Only printable ASCII is allowed in metadata. Blanks at the ends are removed, as they may be lost in transit. */
 function printable(value: string): string | undefined {
   for (let at = 0; at < value.length; at++) {
     const code = value.charCodeAt(at);

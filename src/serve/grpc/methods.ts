@@ -1,5 +1,4 @@
-// Methods and failed calls, for both gRPC transports: the table of methods, and the conversion of a handler's exception
-// to a status.
+// For both gRPC transports: the table of methods, and the conversion of a handler's exception to a status.
 
 import { Fault } from "#base/fault.ts";
 import type { GrpcService, Method, StreamHandler, UnaryHandler } from "#base/handler.ts";
@@ -7,8 +6,7 @@ import type { Log } from "#base/log.ts";
 import type { MeteredMethod } from "#base/server-meter.ts";
 
 /**
- * Largest difference between a caller's reading of a deadline and ours, in ms: both round timers and times to whole
- * milliseconds in their own ways.
+ * Milliseconds between a caller's deadline and ours at most: both round timers to whole milliseconds in their own ways.
  */
 const ROUNDING_MS = 1;
 
@@ -64,7 +62,7 @@ export function failureOf(thrown: unknown, method: MeteredMethod, log: Log): Fau
   return fault;
 }
 
-/** Status under which a call counts that its caller abandoned: most callers do so because the deadline has passed. */
+/** The status of a call that its caller abandoned: most callers do so because the deadline has passed. */
 export function abandonedCode(deadline: number, now: number): "DEADLINE_EXCEEDED" | "CANCELLED" {
   return deadline - ROUNDING_MS <= now ? "DEADLINE_EXCEEDED" : "CANCELLED";
 }

@@ -1,8 +1,13 @@
 // Turns requests over Sluice's HTTP/2 into gRPC calls of the served services.
 
 import type { GrpcService } from "#base/handler.ts";
-import type { Exchange, RequestHandler, RequestHead, RequestStream } from "../h2/exchange.ts";
-import { FixedBlock } from "../h2/fixed-block.ts";
+import {
+  type Exchange,
+  FixedBlock,
+  type RequestHandler,
+  type RequestHead,
+  type RequestStream,
+} from "#h2/exchange.ts";
 import type { GrpcSettings } from "../settings.ts";
 import type { CallContext } from "./call.ts";
 import { Inflater } from "./messages/inflater.ts";

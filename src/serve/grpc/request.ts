@@ -1,7 +1,7 @@
 // The gRPC part of a request's header section, derived once for all requests that share the head.
 
-import type { RequestHead } from "../h2/exchange.ts";
-import { parseTimeout } from "../transport/grpc-timeout.ts";
+import type { RequestHead } from "#h2/exchange.ts";
+import { parseTimeout } from "../grpc-timeout.ts";
 import type { MethodRow } from "./methods.ts";
 import { type CallStatus, DEADLINE_PASSED } from "./status.ts";
 
@@ -38,10 +38,10 @@ export class GrpcRequest {
 }
 
 /**
- * Returns the gRPC part of a head, or undefined if the request is not for gRPC to answer. Cached with the head.
+ * Returns the gRPC part of a head, or undefined if the request is not gRPC. Cached with the head.
  *
  * @param ignoresType whether the request is for a JSON route whose callers forward the headers of others, so that its
- *   content type means nothing
+ * content type is meaningless
  */
 export function requestOf(
   head: RequestHead,
@@ -54,7 +54,7 @@ export function requestOf(
   const contentType = rawValue(head.fields, "content-type");
   const typed = isGrpc(contentType);
   if (row === undefined && (!typed || ignoresType(head))) return undefined;
-  // A header section beyond the limits is incomplete: its content type may be among what is missing.
+  // A header section beyond the limits is incomplete: its content type may be missing.
   const lost = head.flaw === "too_large" && contentType === undefined;
   const request = new GrpcRequest(head, row, !typed && !lost);
   head.memo = request;

@@ -10,59 +10,37 @@ export interface CallStatus {
   readonly fields?: readonly string[];
 }
 
-export const DEADLINE_PASSED: CallStatus = {
-  code: "DEADLINE_EXCEEDED",
-  message: "the deadline has passed",
-};
-/**
- * Not CANCELLED, which would say that the caller cancelled the call: a timeout of the port has expired, and
- * callers know best how to react to that.
- */
-export const REQUEST_TIMED_OUT: CallStatus = {
-  code: "DEADLINE_EXCEEDED",
-  message: "the request took too long to arrive",
-};
-export function messageTooLong(most: number): CallStatus {
-  return { code: "RESOURCE_EXHAUSTED", message: `a message is longer than ${most} bytes` };
+const status = (code: Code, message: string): CallStatus => ({ code, message });
+
+export const DEADLINE_PASSED = status("DEADLINE_EXCEEDED", "the deadline has passed");
+/** Not CANCELLED, which would say that the caller cancelled the call. */
+export const REQUEST_TIMED_OUT = status("DEADLINE_EXCEEDED", "the request took too long to arrive");
+export function messageTooLong(limit: number): CallStatus {
+  return status("RESOURCE_EXHAUSTED", `a message is longer than ${limit} bytes`);
 }
 /** A longer reply could never wait for its caller, see MAX_BUFFERED_PER_CONNECTION. */
-export const REPLY_TOO_LONG: CallStatus = {
-  code: "RESOURCE_EXHAUSTED",
-  message: "the reply is longer than 8 MiB",
-};
-export const TOO_MANY_BUFFERED: CallStatus = {
-  code: "RESOURCE_EXHAUSTED",
-  message: "too many request bytes are buffered",
-};
-export const MISSING_MESSAGE: CallStatus = {
-  code: "UNIMPLEMENTED",
-  message: "the method takes one message and got none",
-};
-export const EXTRA_MESSAGE: CallStatus = {
-  code: "UNIMPLEMENTED",
-  message: "the method takes one message and got more",
-};
-export const TRUNCATED_MESSAGE: CallStatus = {
-  code: "INTERNAL",
-  message: "the request ended inside a message",
-};
-export const INVALID_COMPRESSED_FLAG: CallStatus = {
-  code: "INTERNAL",
-  message: "the compressed flag of a message must be 0 or 1",
-};
-export const MISSING_ENCODING: CallStatus = {
-  code: "INTERNAL",
-  message: "a message is compressed and grpc-encoding does not say how",
-};
+export const REPLY_TOO_LONG = status("RESOURCE_EXHAUSTED", "the reply is longer than 8 MiB");
+export const TOO_MANY_BUFFERED = status(
+  "RESOURCE_EXHAUSTED",
+  "too many request bytes are buffered",
+);
+export const MISSING_MESSAGE = status("UNIMPLEMENTED", "the method takes one message and got none");
+export const EXTRA_MESSAGE = status("UNIMPLEMENTED", "the method takes one message and got more");
+export const TRUNCATED_MESSAGE = status("INTERNAL", "the request ended inside a message");
+export const INVALID_COMPRESSED_FLAG = status(
+  "INTERNAL",
+  "the compressed flag of a message must be 0 or 1",
+);
+export const MISSING_ENCODING = status(
+  "INTERNAL",
+  "a message is compressed and grpc-encoding does not say how",
+);
 export const UNKNOWN_ENCODING: CallStatus = {
   code: "UNIMPLEMENTED",
   message: "grpc-encoding must be identity, deflate or gzip",
   fields: ["grpc-accept-encoding", "identity,deflate,gzip"],
 };
-export const DECOMPRESSION_FAILED: CallStatus = {
-  code: "INTERNAL",
-  message: "a message could not be decompressed",
-};
+export const DECOMPRESSION_FAILED = status("INTERNAL", "a message could not be decompressed");
 
 /** The fields of a status, names and values alternating. */
 export function statusFields({ code, message }: CallStatus): string[] {

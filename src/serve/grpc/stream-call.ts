@@ -1,8 +1,8 @@
-// Calls in which one or both sides may send any number of messages. Handlers read messages at their own pace and wait
-// for room when they send; a caller that sends ahead can fill one window at most.
+// Calls in which one or both sides may send any number of messages. Handlers read at their own pace and wait for room
+// when they send; a caller that sends ahead can fill one window at most.
 
 import { Fault } from "#base/fault.ts";
-import type { Exchange, RequestStream } from "../h2/exchange.ts";
+import type { Exchange, RequestStream } from "#h2/exchange.ts";
 import { type CallContext, RunningCall } from "./call.ts";
 import { MessageReader } from "./messages/message-reader.ts";
 import type { MethodRow } from "./methods.ts";
@@ -16,7 +16,7 @@ import {
   TRUNCATED_MESSAGE,
 } from "./status.ts";
 
-/** Bytes counted for a queued message besides its own: any number of empty messages must not be free. */
+/** Bytes that a queued message counts besides its own: empty messages must not be free. */
 const ENTRY_COST = 256;
 
 interface QueuedMessage {
@@ -30,7 +30,7 @@ export class StreamCall extends RunningCall implements Exchange {
   /** Messages that the handler has not read. */
   #queue: QueuedMessage[] = [];
   #count = 0;
-  /** Bytes that have arrived and for which the receive window has not been extended. */
+  /** Bytes that have arrived since the receive window was extended. */
   #unextended = 0;
   #remoteClosed = false;
   /** The only reply of a client-streaming call. */
@@ -69,8 +69,8 @@ export class StreamCall extends RunningCall implements Exchange {
   }
 
   /**
-   * A stream may pause between messages but not within one, as the received part of it is buffered. While the
-   * handler is not waiting, the peer may lack the window to send the rest.
+   * A stream may pause between messages but not within one, whose received part is buffered. While the handler is not
+   * waiting, the peer may lack the window to send the rest.
    */
   get incompletePart(): number {
     if (!this.row.client) return 1;
@@ -78,7 +78,7 @@ export class StreamCall extends RunningCall implements Exchange {
   }
 
   protected override stopWaiting(): void {
-    // A handler that goes on reading must not take missing messages for the end.
+    // A handler that continues to read must not take lost messages for the end.
     if (this.#queue.length > 0) this.#remoteClosed = false;
     this.#queue = [];
     this.#wakeReader();
@@ -176,7 +176,7 @@ export class StreamCall extends RunningCall implements Exchange {
     }
   }
 
-  /** Whether no message will follow. Throws if the call ended in any other way than by the end of the request. */
+  /** Whether no message will follow. Throws unless the call ended with the request. */
   #noMoreMessages(): boolean {
     if (this.#remoteClosed || (this.ended && this.cancelStatus === undefined)) return true;
     this.#throwIfCancelled();
@@ -209,7 +209,7 @@ export class StreamCall extends RunningCall implements Exchange {
       return;
     }
     const room = this.send(message);
-    // A stream that broke during the write may not have had an exchange to notify.
+    // The stream may have broken during the write, before it had an exchange to notify.
     if (this.stream.localClosed) this.aborted();
     if (room || this.ended) return;
     this.#roomWaiter ??= Promise.withResolvers();

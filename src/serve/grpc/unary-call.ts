@@ -1,7 +1,7 @@
-// Calls with one message each way: the path of nearly all calls. A request that arrives in one piece is passed to its
-// handler without copying, and the reply directly to the stream.
+// Calls with one message each way: nearly all calls. A request that arrives in one piece is passed to its handler
+// without copying, and the reply goes directly to the stream.
 
-import type { Exchange } from "../h2/exchange.ts";
+import type { Exchange } from "#h2/exchange.ts";
 import { RunningCall } from "./call.ts";
 import { isOneMessage, MessageReader, PREFIX_LENGTH } from "./messages/message-reader.ts";
 import {
@@ -15,7 +15,7 @@ import {
 export class UnaryCall extends RunningCall implements Exchange {
   #reader: MessageReader | undefined;
 
-  /** The stream copies what it cannot send at once. */
+  /** The stream copies bytes that it cannot send at once. */
   get copiesReply(): boolean {
     return true;
   }

@@ -1,10 +1,10 @@
-// Request bodies: validates the headers that describe one, then collects it up to its limit.
+// Request bodies: validates the headers that describe one, and collects it up to its limit.
 
 import { Fault } from "#base/fault.ts";
 import type { HttpRequest, Route } from "#base/handler.ts";
 
 const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;
-/** The content type that nearly every caller sends; it needs no pattern match. */
+/** The usual content type, which needs no pattern match. */
 const PLAIN_JSON_TYPE = "application/json";
 /** First buffer for a body that arrives in parts. */
 const FIRST_ROOM = 4_096;
@@ -16,7 +16,7 @@ export function acceptsBody({ body, method }: Route): boolean {
 }
 
 /** Whether the headers that describe a body must be valid. */
-export function judgesBodyHeaders({ body, forwarded }: Route): boolean {
+export function validatesBodyHeaders({ body, forwarded }: Route): boolean {
   return body === "json" && forwarded !== true;
 }
 
@@ -41,25 +41,24 @@ export function tooLarge(max: number): Fault {
 }
 
 /**
- * A body that arrives in parts. A single part is kept as it is; several are copied together as they arrive, so
- * that a body costs at most twice its size, however small its parts are and whatever memory they are views of.
+ * A body that arrives in parts. A single part is kept as it is; several are copied together, so that a body costs at
+ * most twice its size, however small its parts are and whatever memory they are views of.
  */
 export class BodyBuffer {
   #memory: Buffer = Buffer.alloc(0);
   #length = 0;
-  /** There is only one part so far, and `#memory` is a view of memory that must not be written to. */
+  /** `#memory` is a view of the only part so far and must not be written to. */
   #borrowed = false;
 
   get length(): number {
     return this.#length;
   }
 
-  /** Bytes of memory that are occupied. */
   get capacity(): number {
     return this.#memory.length;
   }
 
-  /** `whole`: the part makes up all of its memory, so that keeping it keeps nothing else. */
+  /** `whole`: keeping the part keeps nothing else. */
   add(chunk: Buffer, start: number, end: number, whole: boolean): void {
     const more = end - start;
     if (more === 0) return;

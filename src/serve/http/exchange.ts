@@ -1,57 +1,33 @@
-// One HTTP request from its header section to the end of its reply, in any version of HTTP: it is routed, its headers
-// are validated, its body is collected, its handler runs, and it is answered in time. Subclasses for each version
-// read the request and send the reply.
+// One HTTP request from its header section to the end of its reply, in any version of HTTP: routing, validation of
+// headers, body, handler, reply and timeouts. Subclasses for each version read the request and send the reply.
 
 import { Fault } from "#base/fault.ts";
 import type { Call, Held, HttpReply, HttpRequest, Route } from "#base/handler.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
-import type { HttpSettings } from "../settings.ts";
-import type { TransportContext } from "../transport/context.ts";
-import { parseTimeout, requireTimeout } from "../transport/grpc-timeout.ts";
-import { MAX_BUFFERED_TOTAL } from "../transport/limits.ts";
-import type { ReplyMemory } from "../transport/unconfirmed-replies.ts";
-import type { Turns } from "../turns.ts";
+import { MAX_BUFFERED_TOTAL } from "#h2/limits.ts";
+import { CancellableCall } from "../cancellable-call.ts";
+import { timeoutOf } from "../grpc-timeout.ts";
 import {
   acceptsBody,
   BodyBuffer,
-  judgesBodyHeaders,
   NO_BODY,
   tooLarge,
   validateBodyHeaders,
+  validatesBodyHeaders,
 } from "./body.ts";
-import type { CostlyQueue } from "./costly-queue.ts";
+import type { HttpContext } from "./context.ts";
 import { faultReply, replyFields } from "./reply.ts";
 import { type ReceivedHead, ReceivedRequest, readTarget, type Target } from "./request.ts";
-import type { RouteMatch, Router } from "./router.ts";
+import type { RouteMatch } from "./router.ts";
 
 /**
- * Most bytes of replies that wait for their peers in the whole process: as many as HTTP/2 may buffer. Node's
- * server only stops reading once a reply waits, and first answers all it has read: hundreds of requests. Small
- * replies are not refused.
+ * Bytes of unread replies in the whole process. Node's server stops reading only once a reply waits, and first answers
+ * hundreds of requests that it has read. Small replies are not refused.
  */
 const MAX_UNSENT = MAX_BUFFERED_TOTAL;
 const SMALL_REPLY = 16 * 1024;
 
-/** The dependencies that all requests of a port share. */
-export interface HttpContext extends TransportContext {
-  readonly router: Router;
-  readonly settings: HttpSettings;
-  readonly turns: Turns;
-  /** Callers are asked to move to another connection. */
-  closeAfterReply: boolean;
-  /** New requests are refused. */
-  draining: boolean;
-  /** Longest body in bytes, for routes that have no limit of their own. */
-  readonly maxBody: number;
-  /** For requests of costly routes. */
-  readonly costlyQueue: CostlyQueue;
-  /** Bytes of replies that peers have not read yet. */
-  unsentBytes: number;
-  /** For HTTP/1.1 replies that their callers have not confirmed. */
-  readonly replyMemory: ReplyMemory;
-}
-
-export abstract class HttpExchange implements Call, ReceivedHead {
+export abstract class HttpExchange extends CancellableCall implements Call, ReceivedHead {
   protected readonly context: HttpContext;
   /** When the request arrived, on `clock.now()`. */
   protected readonly started: number;
@@ -63,8 +39,6 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   #replyFields: string[] | undefined;
   /** Released unless the reply reaches the caller. */
   #held: Held | undefined;
-  #controller: AbortController | undefined;
-  #left: (() => void) | undefined;
   #cancelDeadline: (() => void) | undefined;
   #cancelWriteTimeout: (() => void) | undefined;
   /** Status of the reply; 0 = none yet. */
@@ -74,48 +48,60 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   #unsentBytes = 0;
 
   constructor(context: HttpContext) {
+    super();
     this.context = context;
     this.started = context.clock.now();
   }
 
-  // --- What the subclass knows
+  // --- Provided by the subclass
 
   abstract readonly httpMethod: string;
   abstract readonly headers: HttpRequest["headers"];
   abstract readonly peer: string;
-  /** Path and query, as received. */
+  /** Path and query. */
   protected abstract readonly requestTarget: string;
-  /** The rest of the request must be read before the reply, although it is not needed. */
-  protected abstract readonly mustReadRest: boolean;
 
-  // --- What the subclass may know without making strings of all headers
+  // --- Overridden where it differs
+
+  /** The rest of the request must be read before the reply, although it is not needed. */
+  protected get mustReadRest(): boolean {
+    return false;
+  }
+
+  /** The reason to refuse the header section on every route: malformed, too long, or too many fields. */
+  protected get headRefusal(): Refusal | undefined {
+    return undefined;
+  }
+
+  /** Throws if the request must be refused because of its header section, whatever its path. */
+  protected validateHead(): void {}
+
+  /** Throws if the request names no valid host. Not called where callers forward the headers of others. */
+  protected validateHost(): void {}
+
+  /** Called before `sendReply` if the request failed before it was complete: the rest of it is not wanted. */
+  protected discardRest(): void {}
+
+  /** The handler replies later: the subclass must call `finished` if the caller goes away. */
+  protected handlerPending(_reply: Promise<unknown>): void {}
 
   protected get timeoutHeader(): string | string[] | undefined {
     return this.headers["grpc-timeout"];
   }
 
-  /** Length of the body in bytes, as far as the request announces it. */
+  /** Bytes of the body that the request announces. */
   protected get announcedLength(): number {
     return Number(this.headers["content-length"] ?? 0);
   }
 
-  // --- What the subclass does
+  // --- Done by the subclass
 
-  /** The fault of a header section that is not used, whatever the route: malformed, too long, or too many fields. */
-  protected abstract readonly headRefusal: Refusal | undefined;
-  /** Throws if the request must be refused because of its header section, whatever its path. */
-  protected abstract validateHead(): void;
-  /** Throws if the request names no valid host. Not asked where callers forward the headers of others. */
-  protected abstract validateHost(): void;
-  /**
-   * Starts to read the body: calls `addBodyPart` for each part and `completeBody` at its end, or only
-   * `completeBody` if there is none.
-   */
+  /** Starts to read the body: calls `addBodyPart` for each part and `completeBody` at the end. */
   protected abstract receiveBody(): void;
   /**
-   * Sends a whole reply. `fields` alternates names and values, `length` is the size of the body in bytes. Returns
-   * true if nothing is left to send or nothing can be sent; otherwise calls `finished` later. Throws if a field
-   * cannot be sent; then nothing has been sent.
+   * Sends a whole reply; `fields` alternates names and values, `length` is the size of the body in bytes. Returns true
+   * if nothing is left to send or nothing can be sent; otherwise calls `finished` later. Throws, and sends nothing, if
+   * a field is invalid.
    */
   protected abstract sendReply(
     status: number,
@@ -123,19 +109,15 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     body: Uint8Array | string,
     length: number,
   ): boolean;
-  /** Releases `held` unless the caller takes the reply, which is sent next. */
+  /** Releases `held` unless the caller takes the reply that is sent next. */
   protected abstract releaseUnlessTaken(held: Held): void;
-  /** Called before `sendReply` if the request failed before it was complete: the rest of it is not wanted. */
-  protected abstract discardRest(): void;
   /** Aborts a reply that has begun. */
   protected abstract abortReply(): void;
-  /** The handler replies later: the subclass must call `finished` if the caller goes away. */
-  protected abstract handlerPending(reply: Promise<unknown>): void;
 
-  // --- What the subclass reports
+  // --- Called by the subclass
 
   /** The header section has arrived. */
-  protected begin(): void {
+  begin(): void {
     try {
       const { context } = this;
       this.validateHead();
@@ -151,10 +133,11 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       }
       if (route.forwarded !== true) this.validateHost();
       const timeout = this.timeoutHeader;
-      if (timeout !== undefined) this.#deadline = this.started + timeoutOf(timeout, route);
+      if (timeout !== undefined)
+        this.#deadline = this.started + timeoutOf(timeout, route.forwarded === true);
       route.admit?.(this);
       if (acceptsBody(route)) {
-        if (judgesBodyHeaders(route)) validateBodyHeaders(this.headers);
+        if (validatesBodyHeaders(route)) validateBodyHeaders(this.headers);
         this.#receivingBody = true;
         if (this.announcedLength > this.#maxBody(route))
           this.#refuseUnread(route, REFUSALS.tooLarge);
@@ -166,7 +149,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     }
   }
 
-  /** The error where the route has no reply to such a header section. */
+  /** The error for a route that does not reply to such a header section. */
   protected headFault({ status, why }: Refusal): Fault {
     if (status !== 431) return new Fault("INVALID_ARGUMENT", why);
     const { max_headers } = this.context.settings;
@@ -174,17 +157,16 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     return new Fault("RESOURCE_EXHAUSTED", message, { http: 431 });
   }
 
-  /** The body is being received: parts of it are counted. */
   protected get receivingBody(): boolean {
     return this.#receivingBody;
   }
 
-  /** Bytes of memory that the body occupies so far. */
+  /** Bytes. */
   protected get bodyMemory(): number {
     return this.#body === undefined ? 0 : this.#body.capacity;
   }
 
-  /** `whole`: the memory holds nothing but this part, or so little else that it may be kept. */
+  /** `whole`: the chunk holds little else, so that it may be kept. */
   protected addBodyPart(chunk: Buffer, start: number, end: number, whole: boolean): void {
     if (!this.#receivingBody || this.#match === undefined || !acceptsBody(this.#match.route))
       return;
@@ -196,7 +178,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   }
 
   /**
-   * The framing of the body is broken, or the body is late. Returns whether the route has a reply to that, which closes the
+   * The framing of the body is broken, or the body is late. Returns whether the route replies to that, which closes the
    * connection.
    */
   refuseBrokenBody(refusal: Refusal = REFUSALS.framing): boolean {
@@ -206,7 +188,6 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     return true;
   }
 
-  /** A longer body is refused, not truncated. */
   #maxBody(route: Route): number {
     return route.maxBody ?? this.context.maxBody;
   }
@@ -222,7 +203,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     }
   }
 
-  /** The body is complete. `whole` is all of it if there were no parts. */
+  /** The body is complete; `whole` is all of it if there were no parts. */
   protected completeBody(whole: Uint8Array = NO_BODY): void {
     if (!this.#receivingBody || this.#match === undefined) return;
     this.#receivingBody = false;
@@ -243,7 +224,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     this.#send(faultReply(fault), undefined);
   }
 
-  /** The exchange is over: its reply has been sent completely (`whole`), or nothing more can be sent. */
+  /** The exchange is over: the whole reply was sent (`whole`), or nothing more can be sent. */
   protected finished(whole: boolean): void {
     if (this.#finished) return;
     this.#finished = true;
@@ -253,7 +234,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     this.#body = undefined;
     this.#cancelDeadline?.();
     this.#cancelWriteTimeout?.();
-    if (!whole) this.#abort();
+    if (!whole) this.cancel();
     const { meter, clock } = this.context;
     if (meter === undefined) return;
     meter.httpRequest(this.httpMethod, this.#status, this.method, clock.now() - this.started);
@@ -264,7 +245,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     return this.#status !== 0 || this.#finished;
   }
 
-  // --- What handlers use
+  // --- Used by handlers
 
   get method(): string {
     return this.#match === undefined ? "" : this.#match.route.path;
@@ -281,17 +262,8 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     return typeof value === "object" ? value[0] : value;
   }
 
-  signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController();
-      if (this.#finished) this.#controller.abort();
-    }
-    return this.#controller.signal;
-  }
-
-  whenCallerLeaves(left: () => void): void {
-    if (this.#finished) left();
-    else this.#left = left;
+  protected get cancelled(): boolean {
+    return this.#finished;
   }
 
   releaseIfUndelivered(held: Held): void {
@@ -307,8 +279,6 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   trailer(name: string, value: string): void {
     this.reply(name, value);
   }
-
-  // ---
 
   #run(found: RouteMatch, body: Uint8Array): void {
     const { forwarded } = found.route;
@@ -359,23 +329,18 @@ export abstract class HttpExchange implements Call, ReceivedHead {
 
   #deadlinePassed(): void {
     this.fail(new Fault("DEADLINE_EXCEEDED", "the deadline passed before the reply"));
-    this.#abort();
-  }
-
-  #abort(): void {
-    this.#controller?.abort();
-    this.#left?.();
+    this.cancel();
   }
 
   #reply(reply: HttpReply): void {
-    // A caller whose deadline has passed takes no reply.
+    // A caller whose deadline has passed does not take the reply.
     const late = this.#held !== undefined && this.#remainingMs() <= 0;
     if (late && this.#match?.route.forwarded !== true) this.#deadlinePassed();
     else if (!this.answered) this.#send(reply, this.#replyFields);
     else this.#release();
   }
 
-  /** Nothing that the handler replied reaches the caller. */
+  /** The reply of the handler does not reach the caller. */
   #release(): void {
     this.#held?.release();
     this.#held = undefined;
@@ -422,7 +387,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     this.#cancelWriteTimeout = clock.alarm(settings.write_timeout, () => {
       if (this.#status !== 0) this.abortReply();
       else this.fail(new Fault("UNAVAILABLE", "the reply took longer than this server allows"));
-      this.#abort();
+      this.cancel();
     });
   }
 }
@@ -431,10 +396,4 @@ const NO_TARGET: Target = { authority: undefined, path: "", search: "" };
 
 function tooMuchUnsent(): Fault {
   return new Fault("RESOURCE_EXHAUSTED", "too many replies are waiting to be read", { http: 503 });
-}
-
-/** Milliseconds until the deadline of a request; Infinity for a malformed header that a gateway forwarded. */
-function timeoutOf(header: string | string[], route: Route): number {
-  if (route.forwarded !== true) return requireTimeout(header);
-  return parseTimeout(String(header)) ?? Number.POSITIVE_INFINITY;
 }

@@ -1,4 +1,4 @@
-// The parts of HTTP replies: header fields with the length, and faults as a small JSON status that repeats no input.
+// The parts of HTTP replies: header fields with the length, and faults as a JSON status that repeats no input.
 
 import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
@@ -9,10 +9,7 @@ import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "#runtime/
 /** Time for a caller that is still sending to notice that it has been answered. */
 const LINGER_MS = 500;
 
-/**
- * Header fields of a reply, names and values alternating. Fields that the call set take precedence; the length is
- * added.
- */
+/** Header fields of a reply, names and values alternating, with the length. Fields of the call take precedence. */
 export function replyFields(
   headers: HttpReply["headers"],
   more: readonly string[] | undefined,
@@ -38,8 +35,8 @@ function setField(fields: string[], name: string, value: string): void {
 }
 
 /**
- * Status line and fields of a reply over HTTP/1.1, names and values alternating. Throws if a field cannot be sent.
- * The empty line that ends the header section is left to the caller.
+ * Status line and fields of a reply over HTTP/1.1, without the empty line at the end. `fields` alternates names and
+ * values. Throws if a field is invalid.
  */
 export function replyHead(status: number, fields: readonly string[]): string {
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n`;
@@ -49,7 +46,7 @@ export function replyHead(status: number, fields: readonly string[]): string {
 }
 
 function line(name: string, value: string): string {
-  // Node's own checks are slow, and nearly all names and values are plain.
+  // Node's own checks are slow; most names and values are plain.
   if (!isPlainName(name)) validateHeaderName(name);
   if (!isPlainText(value)) validateHeaderValue(name, value);
   return `${name}: ${value}\r\n`;
@@ -109,7 +106,7 @@ const PARSER_ERRORS: Readonly<
 };
 const MALFORMED = ["400 Bad Request", "INVALID_ARGUMENT", "malformed HTTP request"] as const;
 
-/** Answers a connection whose request cannot be parsed or does not arrive, and closes it. Returns the status. */
+/** Answers a connection whose request is malformed or late, and closes it. Returns the status. */
 export function refuseRaw(socket: Socket, reason: string): number {
   const [line, code, message] = PARSER_ERRORS[reason] ?? MALFORMED;
   const body = statusBody(code, message);
@@ -122,8 +119,8 @@ export function refuseRaw(socket: Socket, reason: string): number {
 }
 
 /**
- * Delays the close of this connection until the peer has read its reply. Closing while unread bytes arrive would
- * reset the connection and lose the reply.
+ * Delays the close of this connection until the peer has read its reply. Closing while bytes arrive would reset the
+ * connection and lose the reply.
  */
 export function linger(socket: Socket, clock: Clock): void {
   socket.destroySoon = () => {

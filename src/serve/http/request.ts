@@ -1,4 +1,4 @@
-// An HTTP request as handlers see it. Costly parts are created when they are first used.
+// An HTTP request as handlers see it. Costly parts are created on demand.
 
 import type { HttpRequest } from "#base/handler.ts";
 import type { RouteMatch } from "./router.ts";

@@ -7,16 +7,17 @@ import type { Log } from "#base/log.ts";
 import { joinHostPort } from "#base/net/host-port.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import type { RefusedConnection } from "#base/server-meter.ts";
+import { checkHandshake } from "#h2/handshake.ts";
 import type { PortSettings } from "../settings.ts";
-import type { ApplicationProtocol, Transport } from "../transport/transport.ts";
+import type { ApplicationProtocol, Transport } from "../transport.ts";
+import type { ConnectionSlots } from "./connection-slots.ts";
 import { type Displaceable, Displacement } from "./displacement.ts";
-import type { Places } from "./places.ts";
-import { checkHandshake, detectProtocol, peek } from "./protocol.ts";
+import { detectProtocol, peek } from "./protocol.ts";
 import type { TlsMismatches } from "./tls-mismatch.ts";
 
 /**
- * Milliseconds in which a caller that has just connected sends its first request, by which a drain waits for it: a few
- * round trips, which a TLS handshake takes.
+ * Milliseconds that a drain gives new connections for their first request: a few round trips, which a TLS handshake
+ * takes.
  */
 export const FIRST_REQUEST_WITHIN_MS = 1_000;
 
@@ -25,7 +26,7 @@ interface AcceptorOptions {
   readonly clock: Clock;
   readonly http1: Transport;
   readonly http2: Transport;
-  readonly places: Places;
+  readonly slots: ConnectionSlots;
   readonly refused: (why: RefusedConnection) => void;
   readonly mismatches: Pick<TlsMismatches, "record">;
   readonly log: Pick<Log, "debug" | "trace">;
@@ -37,10 +38,7 @@ interface Expected<Answer> {
   /** In ms; 0 = no limit. */
   readonly timeoutMs: number;
   readonly lateFault: RefusedConnection;
-  /**
-   * The fault if the connection ends before it has sent everything; undefined if that is not a fault, since its
-   * protocol is not known yet.
-   */
+  /** The fault if the connection ends too early; undefined if that is not a fault because its protocol is unknown. */
   readonly brokenFault: RefusedConnection | undefined;
 }
 
@@ -56,12 +54,12 @@ export interface OpenConnection {
   readonly written: number;
 }
 
-interface Held extends Displaceable {
+interface AcceptedConnection extends Displaceable {
   readonly since: number;
   protocol: OpenConnection["protocol"];
-  /** The transport that it was handed over to, and its socket there, which TLS has decrypted. */
+  /** The transport that serves it, and its socket there, which TLS has decrypted. */
   served: { readonly by: Transport; readonly socket: Socket } | undefined;
-  hasPlace: boolean;
+  hasSlot: boolean;
 }
 
 /** Takes a connection that starts with TLS and later calls `acceptDecrypted`. */
@@ -71,18 +69,18 @@ interface TlsTerminator {
 
 export class ConnectionAcceptor {
   readonly #options: AcceptorOptions;
-  readonly #all = new Map<Socket, Held>();
+  readonly #all = new Map<Socket, AcceptedConnection>();
   readonly #displacement = new Displacement();
-  /** Connections that TLS protects by the address and port of their peers, by which a decrypted side is known. */
-  readonly #encrypted = new Map<string, Held>();
-  /** Connections that have not sent enough yet, each with the function that cancels its alarm. */
+  /** Connections under TLS by the address and port of their peers, which identify the decrypted side. */
+  readonly #encrypted = new Map<string, AcceptedConnection>();
+  /** Connections that have not sent enough, each with the function that cancels its alarm. */
   readonly #pending = new Map<Socket, () => void>();
   #tls: TlsTerminator | undefined;
   /** Number of TLS handshakes in progress. */
   #handshakes = 0;
   #lastAccepted = Number.NEGATIVE_INFINITY;
-  /** Called when every connection has been handed over or has ended. */
-  #noneWaits: (() => void) | undefined;
+  /** Called when no connection is pending. */
+  #onNonePending: (() => void) | undefined;
   #refusing = false;
 
   constructor(options: AcceptorOptions) {
@@ -96,36 +94,36 @@ export class ConnectionAcceptor {
 
   accept(socket: Socket): void {
     const { remoteAddress } = socket;
-    const why = this.#takePlace(remoteAddress);
+    const why = this.#takeSlot(remoteAddress);
     if (why !== undefined) {
       socket.on("error", ignoreError);
       this.#refuse(socket, why);
       return;
     }
-    const held = this.#hold(socket);
-    this.#lastAccepted = held.since;
+    const connection = this.#register(socket);
+    this.#lastAccepted = connection.since;
     socket.once("close", () => {
-      this.#logEnd(socket, held);
+      this.#logEnd(socket, connection);
       this.#all.delete(socket);
-      this.#releasePlace(remoteAddress, held);
+      this.#releaseSlot(remoteAddress, connection);
     });
     this.#awaitBytes(socket, this.#firstBytes(detectProtocol), (protocol) => {
-      held.protocol = protocol;
+      connection.protocol = protocol;
       if (this.#tls === undefined) {
         if (protocol === "tls") {
           this.#options.mismatches.record("tls_on_cleartext", remoteAddress);
           this.#refuse(socket, "tls_on_cleartext");
-        } else this.#handOver(socket, protocol, held);
+        } else this.#handOver(socket, protocol, connection);
       } else if (protocol === "tls") {
         socket.allowHalfOpen = false;
         this.#handshakes++;
         const peer = peerOf(socket);
-        if (peer === undefined) this.#displacement.remove(remoteAddress, held);
+        if (peer === undefined) this.#displacement.remove(remoteAddress, connection);
         else {
-          this.#encrypted.set(peer, held);
+          this.#encrypted.set(peer, connection);
           // By then the peer may have opened another connection from the same port.
           socket.once("close", () => {
-            if (this.#encrypted.get(peer) === held) this.#encrypted.delete(peer);
+            if (this.#encrypted.get(peer) === connection) this.#encrypted.delete(peer);
           });
         }
         this.#tls.terminate(socket);
@@ -140,8 +138,8 @@ export class ConnectionAcceptor {
 
   /** Accepts the decrypted side of a connection whose TLS handshake is complete; ALPN has chosen the protocol. */
   acceptDecrypted(inner: Socket, protocol: ApplicationProtocol): void {
-    const held = this.#encrypted.get(peerOf(inner) ?? "");
-    const handOver = () => this.#handOver(inner, protocol, held);
+    const connection = this.#encrypted.get(peerOf(inner) ?? "");
+    const handOver = () => this.#handOver(inner, protocol, connection);
     if (this.#refusing) inner.destroy();
     else if (protocol === "http2") handOver();
     else this.#awaitBytes(inner, this.#firstBytes(anyBytes), handOver);
@@ -155,15 +153,15 @@ export class ConnectionAcceptor {
   }
 
   /**
-   * Waits, once no more connections are accepted, until all have sent their first request: closing one before would lose
-   * a request that is on its way. The last one has FIRST_REQUEST_WITHIN_MS, or `most` ms if that is less.
+   * Waits, after the last connection was accepted, until all have sent their first request: closing one before would
+   * lose a request in transit. The last one has FIRST_REQUEST_WITHIN_MS, or `limit` ms if that is less.
    */
-  async firstRequests(most: number): Promise<void> {
+  async awaitFirstRequests(limit: number): Promise<void> {
     const { clock } = this.#options;
-    const left = Math.min(most, this.#lastAccepted + FIRST_REQUEST_WITHIN_MS - clock.now());
-    if (left <= 0 || !this.#someWait) return;
+    const left = Math.min(limit, this.#lastAccepted + FIRST_REQUEST_WITHIN_MS - clock.now());
+    if (left <= 0 || !this.#anyPending) return;
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#noneWaits = resolve;
+    this.#onNonePending = resolve;
     await within(left, clock, promise);
   }
 
@@ -174,14 +172,14 @@ export class ConnectionAcceptor {
     });
   }
 
-  /** Accepts no more: connections that have not been handed over are closed. */
+  /** Accepts no more, and closes connections that have not been handed over. */
   closePending(): void {
     this.#refusing = true;
     for (const socket of [...this.#pending.keys()]) {
       this.#stopWaiting(socket);
       socket.destroy();
     }
-    this.#noneWaits?.();
+    this.#onNonePending?.();
   }
 
   destroyAll(): void {
@@ -189,17 +187,17 @@ export class ConnectionAcceptor {
     for (const socket of [...this.#all.keys()]) socket.destroy();
   }
 
-  get #someWait(): boolean {
+  get #anyPending(): boolean {
     return this.#pending.size + this.#handshakes > 0;
   }
 
   #handshakeEnded(): void {
     this.#handshakes--;
-    this.#lookWhetherSomeWait();
+    this.#notifyIfNonePending();
   }
 
-  #lookWhetherSomeWait(): void {
-    if (!this.#someWait) this.#noneWaits?.();
+  #notifyIfNonePending(): void {
+    if (!this.#anyPending) this.#onNonePending?.();
   }
 
   #firstBytes<Answer>(detect: (head: Buffer) => Answer | undefined): Expected<Answer> {
@@ -211,66 +209,66 @@ export class ConnectionAcceptor {
     };
   }
 
-  /** Takes a place, for which an idle connection of the same address may have to go. Returns why there is none. */
-  #takePlace(remoteAddress: string | undefined): RefusedConnection | undefined {
-    const { places, refused } = this.#options;
-    const why = places.take(remoteAddress);
+  /** Takes a slot, if necessary from an idle connection of the same address. Returns the reason if there is none. */
+  #takeSlot(remoteAddress: string | undefined): RefusedConnection | undefined {
+    const { slots, refused } = this.#options;
+    const why = slots.take(remoteAddress);
     if (why === undefined || !this.#displacement.makeRoom(remoteAddress)) return why;
     refused(why);
-    return places.take(remoteAddress);
+    return slots.take(remoteAddress);
   }
 
-  #releasePlace(remoteAddress: string | undefined, held: Held): void {
-    if (!held.hasPlace) return;
-    held.hasPlace = false;
-    this.#displacement.remove(remoteAddress, held);
-    this.#options.places.release(remoteAddress);
+  #releaseSlot(remoteAddress: string | undefined, connection: AcceptedConnection): void {
+    if (!connection.hasSlot) return;
+    connection.hasSlot = false;
+    this.#displacement.remove(remoteAddress, connection);
+    this.#options.slots.release(remoteAddress);
   }
 
-  #hold(socket: Socket): Held {
+  #register(socket: Socket): AcceptedConnection {
     const { remoteAddress } = socket;
-    const held: Held = {
+    const connection: AcceptedConnection = {
       since: this.#options.clock.now(),
       protocol: "unknown",
       served: undefined,
-      hasPlace: true,
+      hasSlot: true,
       get hasCalled() {
-        return held.served?.by.hasCalled(held.served.socket) ?? false;
+        return connection.served?.by.hasCalled(connection.served.socket) ?? false;
       },
       get read() {
         return socket.bytesRead;
       },
-      readAtLastLook: 0,
-      quietLooks: 0,
+      readAtInspection: 0,
+      quietInspections: 0,
       closeIdle: () => {
-        const { served } = held;
+        const { served } = connection;
         if (served === undefined) {
           this.#stopWaiting(socket);
           socket.destroy();
         } else if (!served.by.closeIdle(served.socket)) return false;
-        this.#releasePlace(remoteAddress, held);
+        this.#releaseSlot(remoteAddress, connection);
         return true;
       },
     };
-    this.#all.set(socket, held);
-    this.#displacement.add(remoteAddress, held);
-    return held;
+    this.#all.set(socket, connection);
+    this.#displacement.add(remoteAddress, connection);
+    return connection;
   }
 
-  #serve(socket: Socket, by: Transport, held: Held | undefined): void {
-    if (held !== undefined) {
-      held.served = { by, socket };
-      held.readAtLastLook = held.read;
+  #serve(socket: Socket, by: Transport, connection: AcceptedConnection | undefined): void {
+    if (connection !== undefined) {
+      connection.served = { by, socket };
+      connection.readAtInspection = connection.read;
     }
     const { log, http1 } = this.#options;
     const protocol = by === http1 ? "http1" : "http2";
-    const tls = held?.protocol === "tls";
+    const tls = connection?.protocol === "tls";
     log.debug?.({ peer: shownPeer(socket), protocol, tls }, "a connection was accepted");
     by.accept(socket);
   }
 
-  /** A connection that sent nothing, as port checks make them, is told at trace. */
-  #logEnd(socket: Socket, { protocol, since, served }: Held): void {
+  /** Connections that sent nothing, such as port checks, are logged at trace. */
+  #logEnd(socket: Socket, { protocol, since, served }: AcceptedConnection): void {
     const { log, clock } = this.#options;
     const line = served === undefined ? log.trace : log.debug;
     if (line === undefined) return;
@@ -284,10 +282,14 @@ export class ConnectionAcceptor {
     this.#options.log.debug?.({ peer: shownPeer(socket), reason }, "a connection was refused");
   }
 
-  #handOver(socket: Socket, protocol: ApplicationProtocol, held: Held | undefined): void {
+  #handOver(
+    socket: Socket,
+    protocol: ApplicationProtocol,
+    connection: AcceptedConnection | undefined,
+  ): void {
     const { http1, http2 } = this.#options;
     if (protocol === "http1") {
-      this.#serve(socket, http1, held);
+      this.#serve(socket, http1, connection);
       return;
     }
     // Over TLS this is a new socket, whose errors and end nothing listens to yet.
@@ -299,12 +301,12 @@ export class ConnectionAcceptor {
       brokenFault: "broken_preface",
     } as const;
     this.#awaitBytes(socket, expected, (answer) => {
-      if (answer === "yes") this.#serve(socket, http2, held);
+      if (answer === "complete") this.#serve(socket, http2, connection);
       else this.#refuse(socket, "broken_preface");
     });
   }
 
-  /** Waits until the connection has sent what is expected; destroys it if it does not do so in time, or fails. */
+  /** Waits for the expected bytes; destroys the connection if they do not arrive in time, or if it fails. */
   #awaitBytes<Answer>(
     socket: Socket,
     { detect, timeoutMs, lateFault, brokenFault }: Expected<Answer>,
@@ -319,13 +321,13 @@ export class ConnectionAcceptor {
     const done = (answer: Answer) => {
       this.#stopWaiting(socket);
       then(answer);
-      this.#lookWhetherSomeWait();
+      this.#notifyIfNonePending();
     };
     peek(socket, detect, done, (begun) => {
       // Not if we ended the connection ourselves.
       if (this.#stopWaiting(socket) && begun && brokenFault !== undefined)
         this.#options.refused(brokenFault);
-      this.#lookWhetherSomeWait();
+      this.#notifyIfNonePending();
     });
   }
 
@@ -343,12 +345,12 @@ export class ConnectionAcceptor {
   }
 }
 
-/** The other end of a connection; undefined on a Unix socket, where peers cannot be told apart. */
+/** Undefined on a Unix socket, where peers cannot be told apart. */
 function peerOf({ remoteAddress, remotePort }: Socket): string | undefined {
   return remotePort === undefined ? undefined : `${remoteAddress} ${remotePort}`;
 }
 
-/** Address and port, which Node still knows when the socket has closed; empty on a Unix socket. */
+/** Address and port, which Node knows even after the socket has closed; "" on a Unix socket. */
 function shownPeer({ remoteAddress = "", remotePort }: Socket): string {
   return remotePort === undefined ? "" : joinHostPort(canonicalAddress(remoteAddress), remotePort);
 }
@@ -358,7 +360,7 @@ function anyBytes(): true {
   return true;
 }
 
-/** Node destroys a failed socket by itself; without a listener the error would end the process. */
+/** Node destroys a failed socket. Without a listener the error would end the process. */
 function ignoreError(): void {}
 
 /** Until the protocol is known, the shorter of both protocols' limits applies. */

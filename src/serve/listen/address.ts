@@ -1,10 +1,10 @@
-// Addresses of listeners: parses `listener.addr`, shows what was bound, and tells local from remote.
+// Addresses of listeners: parses `listener.addr`, formats bound addresses, and tells local from remote ones.
 
 import { lookup } from "node:dns/promises";
 import { type AddressInfo, isIP, isIPv6 } from "node:net";
 import { Fault, systemErrorText } from "#base/fault.ts";
+import { isLoopback } from "#base/net/ip-address.ts";
 import { keyOf, type ListenerSettings } from "../settings.ts";
-import { isLoopbackAddress } from "../transport/peer-address.ts";
 
 /** An address to listen on, and the configuration key that it comes from. */
 export type Binding =
@@ -87,9 +87,5 @@ export function isLocal(bound: AddressInfo | string | null): boolean {
 
 /** Whether only this machine will be able to reach an address that is not bound yet. */
 export function isLocalBinding(binding: Binding): boolean {
-  return binding.kind === "unix" || isLoopback(binding.host);
-}
-
-function isLoopback(address: string | undefined): boolean {
-  return address !== undefined && isLoopbackAddress(address);
+  return binding.kind === "unix" || isLoopback(binding.host ?? "");
 }

@@ -1,5 +1,4 @@
-// Opens the listening socket: TCP of either family, or a Unix socket whose file may be left over from a process that
-// died.
+// Opens the listening socket: TCP of either family, or a Unix socket, whose file a dead process may have left behind.
 
 import { lstat, unlink } from "node:fs/promises";
 import { createConnection, type ListenOptions, type Server } from "node:net";
@@ -34,10 +33,7 @@ function listen(server: Server, key: string, options: ListenOptions): Promise<vo
   });
 }
 
-/**
- * An address in use may be free at the next start, but a path at which no socket can be created is an invalid
- * setting.
- */
+/** An address in use may be free at the next start, but an unusable path is an invalid setting. */
 function listenFault(
   key: string,
   options: ListenOptions,

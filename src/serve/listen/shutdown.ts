@@ -1,5 +1,4 @@
-// Ends the port: in order and within the grace time, or at once. Each step happens only once, no matter how often it
-// is requested.
+// Ends the port, in order within the grace time or at once. Each step happens once, however often it is requested.
 
 import type { Server } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -7,17 +6,17 @@ import { pause } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import type { GrpcService } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
+import type { ReadScheduler } from "#h2/read-scheduler.ts";
 import type { DrainSettings } from "../settings.ts";
-import type { Transport } from "../transport/transport.ts";
-import type { Turns } from "../turns.ts";
+import type { Transport } from "../transport.ts";
 import type { ConnectionAcceptor } from "./acceptor.ts";
 
 /**
- * Turns of the event loop without a new connection after which the system has none left: a connection is accepted in
- * one, and what it has sent is read in the next.
+ * Turns of the event loop without a new connection after which the system has none left: one turn accepts a connection,
+ * the next reads it.
  */
 const QUIET_TURNS = 4;
-/** Most turns to wait for them: more than the system keeps connections that nobody has accepted. */
+/** Turns to wait for them at most: more than the system queues connections. */
 const MAX_TURNS = 2_048;
 
 interface ShutdownOptions {
@@ -26,7 +25,7 @@ interface ShutdownOptions {
   readonly health: { beginDrain(): void; close(): void };
   readonly services: readonly Pick<GrpcService, "drain">[];
   readonly transports: readonly Transport[];
-  readonly turns: Turns;
+  readonly scheduler: ReadScheduler;
   /** Releases everything that is not a connection. */
   readonly release: () => void;
 }
@@ -60,10 +59,10 @@ export class Shutdown {
     for (const transport of transports) transport.beginDrain();
     if (accept_for > 0) await pause(accept_for, clock, this.#cut.signal);
     // To their peers, connections that wait in the system's queue are open.
-    await this.#noNewcomers();
+    await this.#awaitQuietQueue();
     const closed = this.#close();
-    await acceptor.firstRequests(grace);
-    await this.#noNewcomers();
+    await acceptor.awaitFirstRequests(grace);
+    await this.#awaitQuietQueue();
     if (this.#cut.signal.aborted) return closed;
     health.close();
     for (const service of services) service.drain?.();
@@ -88,14 +87,14 @@ export class Shutdown {
     return this.#closed;
   }
 
-  /** Waits until no connection is being accepted, and what new ones have sent is handled. */
-  async #noNewcomers(): Promise<void> {
-    const { turns } = this.#options;
+  /** Waits until no connection is being accepted and the bytes of new ones are handled. */
+  async #awaitQuietQueue(): Promise<void> {
+    const { scheduler } = this.#options;
     let quiet = 0;
     for (let turn = 0; turn < MAX_TURNS && quiet < QUIET_TURNS; turn++) {
       if (this.#cut.signal.aborted) return;
       await nextTurn();
-      quiet = turns.accepting ? 0 : quiet + 1;
+      quiet = scheduler.accepting ? 0 : quiet + 1;
     }
   }
 }

@@ -1,13 +1,11 @@
-// Remembers and logs clients that speak TLS to a port without TLS, or cleartext to a port with TLS. Such a client fails
-// open unseen: an SDK takes the closed connection for an agent that is away, and lets its requests pass.
+// Records and logs clients that speak TLS to a port without TLS, or cleartext to a port with TLS. Such a client fails open
+// unnoticed: an SDK takes the closed connection for an agent that is away, and lets its requests pass.
 
+import { WarningLimiter } from "#base/async/warning-limiter.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import type { RefusedConnection } from "#base/server-meter.ts";
-
-/** A client can connect faster than anyone can read. */
-const LINE_EVERY_MS = 60_000;
 
 type Mismatch = Extract<RefusedConnection, "cleartext_on_tls" | "tls_on_cleartext">;
 
@@ -30,15 +28,12 @@ export interface TlsMismatch {
 
 export class TlsMismatches {
   readonly #clock: Clock;
-  readonly #log: Log;
+  readonly #warnings: WarningLimiter;
   #last: TlsMismatch | undefined;
-  /** Since the last line, including the current one. */
-  #count = 0;
-  #nextLine = Number.NEGATIVE_INFINITY;
 
   constructor(clock: Clock, log: Log) {
     this.#clock = clock;
-    this.#log = log;
+    this.#warnings = new WarningLimiter(clock, log);
   }
 
   get last(): TlsMismatch | undefined {
@@ -46,14 +41,9 @@ export class TlsMismatches {
   }
 
   record(why: Mismatch, remoteAddress: string | undefined): void {
-    const at = this.#clock.now();
     const peer = remoteAddress === undefined ? "a Unix socket" : canonicalAddress(remoteAddress);
     const message = MESSAGES[why];
-    this.#last = { message, peer, at };
-    this.#count++;
-    if (at < this.#nextLine) return;
-    this.#nextLine = at + LINE_EVERY_MS;
-    this.#log.warn({ peer, refused_since_last_line: this.#count }, message);
-    this.#count = 0;
+    this.#last = { message, peer, at: this.#clock.now() };
+    this.#warnings.warn(message, (count) => ({ peer, refused_since_last_line: count }));
   }
 }

@@ -1,5 +1,5 @@
-// Certificate, key and client CA of a port: either all of them form a working TLS context, or the port does not start (or
-// keeps the context that it has).
+// Certificate, key and client CA of a port. Unless all of them form a working TLS context, the port does not start, or
+// keeps the context that it has.
 
 import { createSecureContext, type SecureContextOptions } from "node:tls";
 import { Fault, systemErrorText } from "#base/fault.ts";

@@ -1,18 +1,17 @@
-// When the certificates of the port expire. A certificate that has expired is refused, and one that will soon is
-// warned of once a day.
+// Expiry of the port's certificates. An expired certificate is refused; one that will expire soon is logged once a day.
 
 import { X509Certificate } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 
-/** Warnings begin this long ahead, ms, or when this share of a shorter lifetime is left: by then it should be renewed. */
+/** Warnings begin this long ahead, ms, or at this share of a shorter lifetime: by then it should be renewed. */
 const WARN_MS = 14 * 86_400_000;
 const WARN_SHARE = 1 / 5;
 const WARN_EVERY_MS = 86_400_000;
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 
-/** Both are infinite where there is no certificate that can be read. */
+/** Both are infinite without a readable certificate. */
 export interface Expiry {
   /** Unix ms. */
   readonly expiresAt: number;
@@ -20,9 +19,7 @@ export interface Expiry {
   readonly lifetime: number;
 }
 
-/**
- * When the first of the certificates in a PEM text expires: a chain is useless once one of its certificates has expired.
- */
+/** The first expiry in a chain, which is useless once one of its certificates has expired. */
 export function expiryOf(pem: string): Expiry {
   let first: Expiry = { expiresAt: Number.POSITIVE_INFINITY, lifetime: Number.POSITIVE_INFINITY };
   for (const [block] of pem.matchAll(CERTIFICATE)) {
@@ -48,7 +45,7 @@ export class ExpiryReminder {
     this.#log = log;
   }
 
-  /** Call it again and again with the expiry of the certificate in use. */
+  /** Called repeatedly with the expiry of the certificate in use. */
   remind({ expiresAt, lifetime }: Expiry): void {
     const left = expiresAt - this.#clock.wall();
     if (left > Math.min(WARN_MS, lifetime * WARN_SHARE) || this.#clock.now() < this.#quietUntil)

@@ -1,5 +1,5 @@
-// Terminates TLS on the connections that the listener passes in: TLS versions, client certificates, ALPN, and
-// reloading changed certificates; or a key that both sides share, in place of certificates.
+// Terminates TLS on the connections of a listener: versions, client certificates, ALPN, reloading of changed
+// certificates; or a shared key in place of certificates.
 
 import type { Socket } from "node:net";
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from "node:tls";
@@ -9,7 +9,7 @@ import { PRE_SHARED_KEY_TLS, type PreSharedKey } from "#base/net/pre-shared-key.
 import type { RefusedConnection, ServerMeter } from "#base/server-meter.ts";
 import { WatchedFiles } from "#runtime/life/watched-files.ts";
 import type { TlsSettings } from "../settings.ts";
-import type { ApplicationProtocol } from "../transport/transport.ts";
+import type { ApplicationProtocol } from "../transport.ts";
 import { credentialsOf, requireFiles } from "./credentials.ts";
 import { ExpiryReminder } from "./expiry.ts";
 
@@ -66,15 +66,15 @@ export function openTlsTerminator(options: TlsTerminatorOptions): TlsTerminator 
 
 interface SharedKeyTerminatorOptions
   extends Pick<TlsTerminatorOptions, "handshakeTimeout" | "accept" | "refused"> {
-  /** Asked at each handshake. While there is no key, nobody is let in. */
+  /** Called for each handshake. Without a key none succeeds. */
   readonly sharedKey: () => PreSharedKey | undefined;
-  /** Called when a client did not prove that it knows the key. */
-  readonly stranger: () => void;
+  /** The client did not prove that it knows the key. */
+  readonly keyNotProved: () => void;
 }
 
 /** Accepts only clients that know the shared key. */
 export function openSharedKeyTerminator(options: SharedKeyTerminatorOptions): TlsTerminator {
-  const { sharedKey, handshakeTimeout, accept, refused, stranger } = options;
+  const { sharedKey, handshakeTimeout, accept, refused, keyNotProved } = options;
   const server = createServer({
     ...PRE_SHARED_KEY_TLS,
     handshakeTimeout,
@@ -89,12 +89,12 @@ export function openSharedKeyTerminator(options: SharedKeyTerminatorOptions): Tl
     accept(socket, "http2");
   });
   server.on("tlsClientError", (error, socket) => {
-    if (brokenHandshake(error, socket, refused)) stranger();
+    if (brokenHandshake(error, socket, refused)) keyNotProved();
   });
   return { terminate: (socket) => void server.emit("connection", socket), close: () => undefined };
 }
 
-/** Counts a handshake that failed; true when it was not merely slow. */
+/** Counts a failed handshake; returns false if it was merely slow. */
 function brokenHandshake(
   error: NodeJS.ErrnoException,
   socket: TLSSocket,

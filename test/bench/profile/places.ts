@@ -4,7 +4,7 @@ import type { Node } from "./profile.ts";
 
 /** The first match wins. In `serve`, which has several protocols, the place names the folder too. */
 const PLACES: readonly (readonly [RegExp, string])[] = [
-  [/src\/(serve\/(?:h2\/hpack|h2|grpc-js|grpc|http|listen))\//, "Sluice: $1"],
+  [/src\/(h2\/hpack|serve\/(?:grpc-js|grpc|http|listen))\//, "Sluice: $1"],
   [/src\/([^/]+)\//, "Sluice: $1"],
   [/node_modules\/((?:@[^/]+\/)?[^/]+)\//, "$1"],
   [/^node:.*http2/, "node:http2"],

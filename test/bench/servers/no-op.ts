@@ -17,12 +17,14 @@ await serve(address, Number(size));
 
 /** Sluice's port with its own transport, and a handler that returns constant bytes. */
 async function serveOwn(target: string, bytes: number): Promise<void> {
-  const [{ openPort }, { Turns }, { NO_GUARD }, { realClock }] = await Promise.all([
-    import("#serve/port.ts"),
-    import("#serve/turns.ts"),
-    import("#serve/administration.ts"),
-    import("#runtime/life/clock.ts"),
-  ]);
+  const [{ openPort }, { ReadScheduler }, { NO_ACCESS_CONTROL }, { realClock }] = await Promise.all(
+    [
+      import("#serve/port.ts"),
+      import("#h2/read-scheduler.ts"),
+      import("#serve/administration.ts"),
+      import("#runtime/life/clock.ts"),
+    ],
+  );
   const reply = Buffer.alloc(bytes, 1);
   const clock = realClock();
   await openPort({
@@ -33,8 +35,8 @@ async function serveOwn(target: string, bytes: number): Promise<void> {
       },
     ],
     routes: [],
-    guard: NO_GUARD,
-    turns: new Turns(clock),
+    accessControl: NO_ACCESS_CONTROL,
+    readScheduler: new ReadScheduler(clock),
     clock,
     log: silentLog(),
     settings: {

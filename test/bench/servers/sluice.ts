@@ -39,7 +39,7 @@ export interface SluiceOptions {
 export function sluiceCommand({ target, policies, transport = "own", tree: given }: SluiceOptions) {
   const tree = given ?? process.env["SLUICE_BENCH_TREE"] ?? HERE;
   // Checkouts from before Sluice had its own transport do not know the key that selects it.
-  const hasTransports = existsSync(join(tree, "src/serve/h2"));
+  const hasTransports = ["src/h2", "src/serve/h2"].some((room) => existsSync(join(tree, room)));
   if (!hasTransports && transport === "own")
     process.stderr.write(`${tree} has no transport of its own\n`);
   const command = npmCommand(tree);

@@ -7,9 +7,9 @@ import { setTimeout as after, setImmediate as turn } from "node:timers/promises"
 import type { Code } from "#base/fault.ts";
 import type { Call, GrpcService, Route, Stream } from "#base/handler.ts";
 import type { Http2Fault, RefusedConnection, ServerMeter } from "#base/server-meter.ts";
-import { NO_GUARD } from "#serve/administration.ts";
+import { ReadScheduler } from "#h2/read-scheduler.ts";
+import { NO_ACCESS_CONTROL } from "#serve/administration.ts";
 import { openPort } from "#serve/port.ts";
-import { Turns } from "#serve/turns.ts";
 import { memoryLog } from "../sluice/log.ts";
 import { type Overrides, portSettings, realClock } from "../sluice/port.ts";
 import { heldBytes } from "./memory.ts";
@@ -191,10 +191,10 @@ const routes: readonly Route[] = [
 const { settings, maxConnections } = JSON.parse(argv[2] ?? "{}") as TargetOptions;
 const log = memoryLog();
 const port = await openPort({
-  guard: NO_GUARD,
+  accessControl: NO_ACCESS_CONTROL,
   services: [service],
   routes,
-  turns: new Turns(realClock),
+  readScheduler: new ReadScheduler(realClock),
   clock: realClock,
   log,
   meter,
@@ -224,7 +224,7 @@ function sample(): void {
 
 /** Memory that is held once what has ended in this turn of the event loop is over, and the collector has run. */
 async function settledBytes(): Promise<number> {
-  for (let turns = 0; turns < TURNS; turns++) await turn();
+  for (let scheduler = 0; scheduler < TURNS; scheduler++) await turn();
   return heldBytes();
 }
 

@@ -5,9 +5,9 @@ import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { setImmediate as turn } from "node:timers/promises";
 import type { GrpcService } from "#base/handler.ts";
+import { Http2Server } from "#h2/http2-server.ts";
+import { ReadScheduler } from "#h2/read-scheduler.ts";
 import { grpcRequestHandler } from "#serve/grpc/request-handler.ts";
-import { h2Transport } from "#serve/h2/transport.ts";
-import { Turns } from "#serve/turns.ts";
 import { type FakeClock, fakeClock } from "../clock.ts";
 
 import { FrameSplitter } from "../fuzz/connection.ts";
@@ -84,11 +84,11 @@ export interface ReceivedFrame {
 export class MemoryPeer {
   readonly frames: ReceivedFrame[] = [];
   readonly socket: PacedSocket;
-  readonly #turns: Turns;
+  readonly #scheduler: ReadScheduler;
 
   /** `turns` are those of the server. */
-  constructor(turns: Turns) {
-    this.#turns = turns;
+  constructor(scheduler: ReadScheduler) {
+    this.#scheduler = scheduler;
     const cutter = new FrameSplitter((type, flags, stream, payload) => {
       this.frames.push({ type, flags, stream, payload: Buffer.from(payload) });
     }, MAX_FRAME);
@@ -107,7 +107,7 @@ export class MemoryPeer {
     if (!this.socket.destroyed) this.socket.push(Buffer.concat(bytes));
     await turns();
     // The server handles a bounded number of frames in each turn.
-    while (!this.#turns.idle) await turn();
+    while (!this.#scheduler.idle) await turn();
   }
 }
 
@@ -137,12 +137,11 @@ export function memoryServer(
     http: { idle_timeout: idle },
   });
   const { handle: answer } = grpcRequestHandler(services, grpc, { clock, log, meter });
-  const turns = new Turns(clock);
-  const transport = h2Transport({
-    turns,
+  const scheduler = new ReadScheduler(clock);
+  const transport = new Http2Server({
+    scheduler,
     handleRequest: answer,
-    grpc,
-    http,
+    settings: { ...http, ...grpc },
     clock,
     log,
     meter,
@@ -150,11 +149,11 @@ export function memoryServer(
   });
   /** A peer that has sent its connection preface. */
   const connect = async (initialFrames: Uint8Array = settings()): Promise<MemoryPeer> => {
-    const peer = new MemoryPeer(turns);
+    const peer = new MemoryPeer(scheduler);
     // The memory socket has every member that the transport uses.
     transport.accept(peer.socket as unknown as Socket);
     await peer.send(PREFACE, initialFrames);
     return peer;
   };
-  return { clock, log, faults, transport, turns, connect, http };
+  return { clock, log, faults, transport, scheduler, connect, http };
 }

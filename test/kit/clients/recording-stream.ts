@@ -4,8 +4,7 @@
 import assert from "node:assert/strict";
 import { Duplex } from "node:stream";
 import type { Held } from "#base/handler.ts";
-import type { RequestHead, RequestStream } from "#serve/h2/exchange.ts";
-import type { FixedBlock } from "#serve/h2/fixed-block.ts";
+import type { FixedBlock, RequestHead, RequestStream } from "#h2/exchange.ts";
 
 export interface StreamOptions {
   /** Most bytes that may be buffered. */
@@ -29,7 +28,7 @@ export class RecordingStream implements RequestStream {
   readonly peer = "10.1.2.3";
   readonly blocks: (readonly string[])[] = [];
   /** Error codes of the RST_STREAM frames sent. */
-  readonly resets: number[] = [];
+  cancelled = false;
   /** The slots that replies leave taken until the peer confirms them. */
   readonly unconfirmed: Held[] = [];
   localClosed = false;
@@ -101,8 +100,8 @@ export class RecordingStream implements RequestStream {
     this.#window += by;
   }
 
-  reset(code: number): void {
-    this.resets.push(code);
+  cancel(): void {
+    this.cancelled = true;
     this.#close();
   }
 

@@ -5,13 +5,12 @@ import type { Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import type { GrpcService } from "#base/handler.ts";
 import type { ServerMeter } from "#base/server-meter.ts";
+import type { RequestHandler } from "#h2/exchange.ts";
+import { Http2Server } from "#h2/http2-server.ts";
+import { MAX_BUFFERED_TOTAL } from "#h2/limits.ts";
+import { ReadScheduler } from "#h2/read-scheduler.ts";
 import { grpcRequestHandler } from "#serve/grpc/request-handler.ts";
-import type { ConnectionContext } from "#serve/h2/connection/connection.ts";
-import type { RequestHandler } from "#serve/h2/exchange.ts";
-import { h2Transport } from "#serve/h2/transport.ts";
-import { httpTransport } from "#serve/http/transport.ts";
-import { MAX_BUFFERED_TOTAL } from "#serve/transport/limits.ts";
-import { Turns } from "#serve/turns.ts";
+import { HttpServer } from "#serve/http/http-server.ts";
 import { call, PREFACE, settings } from "../clients/h2.ts";
 import { type FakeClock, fakeClock } from "../clock.ts";
 import { memoryLog } from "../sluice/log.ts";
@@ -46,8 +45,8 @@ export class Harness {
   running = 0;
   connections = 0;
   readonly faults: Record<string, number> = {};
-  readonly #transport: ReturnType<typeof h2Transport>;
-  readonly #http: ReturnType<typeof httpTransport>;
+  readonly #transport: Http2Server;
+  readonly #http: HttpServer;
 
   constructor(services?: readonly GrpcService[]) {
     const { clock, log } = this;
@@ -73,20 +72,19 @@ export class Harness {
       this.running += by;
     });
     const calls = grpcRequestHandler(services ?? [fuzzed], grpc, environment);
-    const turns = new Turns(clock);
-    this.#http = httpTransport({
-      turns,
+    const scheduler = new ReadScheduler(clock);
+    this.#http = new HttpServer({
+      scheduler,
       routes: ROUTES,
       settings: http,
       ...environment,
     });
     const answer: RequestHandler = (stream, head, last) =>
       (calls.accepts(head) ? calls.handle : this.#http.handleRequest)(stream, head, last);
-    this.#transport = h2Transport({
-      turns,
+    this.#transport = new Http2Server({
+      scheduler,
       handleRequest: answer,
-      grpc,
-      http,
+      settings: { ...http, ...grpc },
       ...environment,
       chance: () => 0.5,
     });
@@ -190,7 +188,7 @@ export class Harness {
 
   /** Begins a graceful shutdown (GOAWAY) of all connections. */
   drain(): void {
-    this.#transport.drain(0);
+    this.#transport.drain();
   }
 
   close(): void {
@@ -200,7 +198,7 @@ export class Harness {
 
   /** Checks that no request or reply bytes are buffered. The only way to find out is to reserve the whole pool. */
   #bufferFaults(): string {
-    const shared = this.#transport as unknown as ConnectionContext;
+    const shared = this.#transport;
     if (!shared.reserve(MAX_BUFFERED_TOTAL, true)) return "bytes are still buffered";
     const less = shared.reserve(1, true);
     shared.release(MAX_BUFFERED_TOTAL + (less ? 1 : 0));

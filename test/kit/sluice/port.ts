@@ -10,11 +10,11 @@ import type {
   RefusedConnection,
   ServerMeter,
 } from "#base/server-meter.ts";
+import { ReadScheduler } from "#h2/read-scheduler.ts";
 import { realClock as hostClock } from "#runtime/life/clock.ts";
-import { NO_GUARD } from "#serve/administration.ts";
+import { NO_ACCESS_CONTROL } from "#serve/administration.ts";
 import { openPort, type Port, type PortOptions } from "#serve/port.ts";
 import type { PortSettings } from "#serve/settings.ts";
-import { Turns } from "#serve/turns.ts";
 import { type MemoryLog, memoryLog } from "./log.ts";
 
 export const realClock: Clock = hostClock();
@@ -94,8 +94,8 @@ export async function testPort(
   const port = await openPort({
     services: [],
     routes: [],
-    guard: NO_GUARD,
-    turns: new Turns(realClock),
+    accessControl: NO_ACCESS_CONTROL,
+    readScheduler: new ReadScheduler(realClock),
     clock: realClock,
     log,
     ...options,

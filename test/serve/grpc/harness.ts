@@ -1,8 +1,8 @@
 // Runs gRPC methods behind Sluice's gRPC request handler, on recording streams and a fake clock.
 
 import type { Method } from "#base/handler.ts";
+import type { Exchange, RequestHead } from "#h2/exchange.ts";
 import { grpcRequestHandler } from "#serve/grpc/request-handler.ts";
-import type { Exchange, RequestHead } from "#serve/h2/exchange.ts";
 
 import {
   grpcHead,

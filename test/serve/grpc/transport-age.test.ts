@@ -19,7 +19,7 @@ async function ageOf(t: TestContext, address: string): Promise<number> {
 }
 
 overBoth(({ serving }) => {
-  // `test/serve/h2/lifecycle/goaway.test.ts` has the spread, in virtual time.
+  // `test/h2/lifecycle/goaway.test.ts` has the spread, in virtual time.
   test("sends GOAWAY at max_connection_age, less a tenth by which it is spread", async (t) => {
     const { port } = await serving(
       t,

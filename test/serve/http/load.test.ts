@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { MAX_BUFFERED_TOTAL } from "#serve/transport/limits.ts";
+import { MAX_BUFFERED_TOTAL } from "#h2/limits.ts";
 import { http2 } from "../../kit/clients/http.ts";
 import { dial, exchange } from "../../kit/sluice/port.ts";
 import { until } from "../../kit/until.ts";

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { ConnectionAcceptor } from "#serve/listen/acceptor.ts";
-import { Places } from "#serve/listen/places.ts";
-import type { Transport } from "#serve/transport/transport.ts";
+import { ConnectionSlots } from "#serve/listen/connection-slots.ts";
+import type { Transport } from "#serve/transport.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
 import { portSettings, realClock } from "../../kit/sluice/port.ts";
 import { until } from "../../kit/until.ts";
@@ -35,7 +35,7 @@ async function received(t: TestContext) {
     clock: realClock,
     http1: http1.transport,
     http2: http2.transport,
-    places: new Places(100),
+    slots: new ConnectionSlots(100),
     refused: (why) => assert.fail(why),
     mismatches: { record: (why) => assert.fail(why) },
     log,

@@ -11,8 +11,8 @@ function connections() {
   const add = (name: string, { busy = false, hasCalled = true, address = ADDRESS } = {}) => {
     const connection = {
       read: 0,
-      readAtLastLook: 0,
-      quietLooks: 0,
+      readAtInspection: 0,
+      quietInspections: 0,
       hasCalled,
       busy,
       closeIdle() {

@@ -32,7 +32,7 @@ export interface MessageOwner {
   readonly ended: boolean;
   /** The same object for all messages of one connection. */
   readonly connection: object;
-  /** Decompression cost as much as so many broken calls. Called after the result. */
+  /** Decompression cost as much as this many broken calls. Called after the result. */
   inflated(price: number, failed: boolean): void;
 }
 
@@ -110,6 +110,6 @@ function compact(inflated: Buffer): Uint8Array {
   return inflated.length < CHUNK_SIZE / 2 ? Uint8Array.prototype.slice.call(inflated) : inflated;
 }
 
-function statusOf(error: NodeJS.ErrnoException, most: number): CallStatus {
-  return error.code === "ERR_BUFFER_TOO_LARGE" ? messageTooLong(most) : DECOMPRESSION_FAILED;
+function statusOf(error: NodeJS.ErrnoException, limit: number): CallStatus {
+  return error.code === "ERR_BUFFER_TOO_LARGE" ? messageTooLong(limit) : DECOMPRESSION_FAILED;
 }

@@ -1,7 +1,7 @@
-// Extracts length-prefixed messages from a body that arrives in pieces. Buffers grow in proportion to what has
-// arrived, never to what a prefix announces, and count against the limits of the connection.
+// Extracts length-prefixed messages from a body that arrives in pieces. Buffers grow in proportion to the bytes that
+// have arrived, never to the announced length, and count against the limits of the connection.
 
-import type { RequestStream } from "../../h2/exchange.ts";
+import type { RequestStream } from "#h2/exchange.ts";
 import {
   type CallStatus,
   INVALID_COMPRESSED_FLAG,
@@ -11,17 +11,17 @@ import {
 
 /** Compressed flag and length. */
 export const PREFIX_LENGTH = 5;
-/** Growth factor and least size of the buffer for an incomplete message: few copies, little waste. */
+/** Growth factor and initial size of the buffer for an incomplete message. */
 const GROWTH = 4;
 const FIRST_ROOM = 4_096;
-/** Shared by all empty messages: millions of them must not leave millions of typed arrays to the collector. */
+/** Shared by all empty messages, of which there may be millions. */
 const NO_BYTES = new Uint8Array(0);
 
-/** Whether `chunk[start, end)` is exactly one uncompressed message with its prefix, of at most `most` bytes. */
-export function isOneMessage(chunk: Buffer, start: number, end: number, most: number): boolean {
+/** Whether `chunk[start, end)` is exactly one uncompressed message with its prefix, of at most `limit` bytes. */
+export function isOneMessage(chunk: Buffer, start: number, end: number, limit: number): boolean {
   const length = end - start - PREFIX_LENGTH;
   return (
-    length >= 0 && chunk[start] === 0 && chunk.readUInt32BE(start + 1) === length && length <= most
+    length >= 0 && chunk[start] === 0 && chunk.readUInt32BE(start + 1) === length && length <= limit
   );
 }
 
@@ -105,7 +105,7 @@ export class MessageReader {
     return bytes;
   }
 
-  /** Makes room for so many bytes. Returns false if the memory limits forbid it. */
+  /** Makes room for this many bytes. Returns false beyond the memory limits. */
   #grow(needed: number): boolean {
     const had = this.#bytes.length;
     if (needed <= had) return true;

@@ -3,12 +3,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Fault } from "#base/fault.ts";
 import type { Held, HttpRequest } from "#base/handler.ts";
+import { isHost } from "#base/http/host.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
+import { MAX_CONCURRENT_CALLS } from "#h2/limits.ts";
 import { STATUS_CODES } from "#runtime/life/node-http.ts";
-import { isHost } from "../../transport/host.ts";
-import { MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
-import { type HttpContext, HttpExchange } from "../exchange.ts";
+import type { HttpContext } from "../context.ts";
+import { HttpExchange } from "../exchange.ts";
 import { linger } from "../reply.ts";
 import type { HeadStart } from "./head-start.ts";
 import type { PacedParser } from "./paced-parser.ts";
@@ -19,13 +20,13 @@ export interface Pipeline {
   newest: Http1Exchange | undefined;
   readonly headStart: HeadStart;
   readonly parser: PacedParser;
-  /** Handlers that are running. */
+  /** Running handlers. */
   running: number;
-  /** Something that is not a valid request has been refused at its end. */
+  /** An invalid request has been refused at the end. */
   refused: boolean;
-  /** Requests that are not finished: their replies are sent in order. */
+  /** Unfinished requests. Their replies are sent in order. */
   readonly open: Set<Http1Exchange>;
-  /** Created with the first reply that leaves something taken. */
+  /** Created with the first reply that holds a slot. */
   replyConfirmation: ReplyConfirmation | undefined;
 }
 
@@ -55,8 +56,8 @@ export class Http1Exchange extends HttpExchange {
     pipeline.open.add(this);
     pipeline.replyConfirmation?.requestArrived();
     this.#parsedAtEnd = this.#bytesParsed;
-    // Node's server discards what it has read after a request to upgrade, which we never do: it is not known where
-    // the next request would begin.
+    // Node's server discards the rest of a read after a request to upgrade, which we never do: the start of the next
+    // request is unknown.
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
     this.begin();
   }
@@ -77,16 +78,11 @@ export class Http1Exchange extends HttpExchange {
     return this.#request.url ?? "";
   }
 
-  /** Node itself reads the rest of the body. */
-  protected get mustReadRest(): boolean {
-    return false;
-  }
-
   protected override get answered(): boolean {
     return super.answered || this.#response.destroyed;
   }
 
-  /** The request is complete: later errors of the connection do not concern it. */
+  /** Later errors of the connection do not concern a complete request. */
   get requestComplete(): boolean {
     return this.#request.complete;
   }
@@ -98,7 +94,8 @@ export class Http1Exchange extends HttpExchange {
   }
 
   /**
-   * Closes the connection: after the reply if one is due or being sent, otherwise at once unless more has arrived.
+   * Closes the connection, after the reply if one is due or being sent. Without a reply, it stays open if more has
+   * arrived.
    */
   close(): void {
     const { socket } = this.#request;
@@ -139,7 +136,7 @@ export class Http1Exchange extends HttpExchange {
     this.#pipeline.open.delete(this);
   }
 
-  protected validateHead(): void {
+  protected override validateHead(): void {
     if (this.context.draining) throw new Fault("UNAVAILABLE", "shutting down");
     if (this.#pipeline.running >= MAX_CONCURRENT_CALLS) {
       throw this.#closing(
@@ -160,12 +157,12 @@ export class Http1Exchange extends HttpExchange {
     const hosts = countNamed(rawHeaders, "host");
     if (hosts === 0 && httpVersion !== "1.0") throw this.#closing(badHost());
     if (hosts <= 1) return;
-    // A gateway that forwards headers may have added its client's to its own.
+    // A gateway that forwards headers may have added a host of its client to its own.
     this.#headRefusal = REFUSALS.malformedHead;
     this.#response.shouldKeepAlive = false;
   }
 
-  protected get headRefusal(): Refusal | undefined {
+  protected override get headRefusal(): Refusal | undefined {
     return this.#headRefusal;
   }
 
@@ -173,7 +170,7 @@ export class Http1Exchange extends HttpExchange {
     return refusal === REFUSALS.malformedHead ? badHost() : super.headFault(refusal);
   }
 
-  protected validateHost(): void {
+  protected override validateHost(): void {
     if (!isHost(this.header("host") ?? "")) throw this.#closing(badHost());
   }
 
@@ -208,11 +205,11 @@ export class Http1Exchange extends HttpExchange {
     // Checked when the reply is sent: a drain may have started since the request arrived.
     if (context.closeAfterReply || context.settings.disable_http_keep_alives)
       response.shouldKeepAlive = false;
-    // With the reason phrase, since the response may still have that of a reply that could not be sent.
+    // With the reason phrase, since the response may still have that of an invalid reply.
     response.writeHead(status, STATUS_CODES[status] ?? "", fields as string[]);
     response.end(body);
     if (response.socket !== null && response.socket.writableLength === 0) return true;
-    this.#await();
+    this.#awaitClose();
     return false;
   }
 
@@ -222,7 +219,7 @@ export class Http1Exchange extends HttpExchange {
     pipeline.replyConfirmation.add(held);
   }
 
-  protected discardRest(): void {
+  protected override discardRest(): void {
     const request = this.#request;
     if (!hasBody(request) || request.complete) return;
     this.#response.shouldKeepAlive = false;
@@ -233,21 +230,17 @@ export class Http1Exchange extends HttpExchange {
     this.#response.destroy();
   }
 
-  protected handlerPending(reply: Promise<unknown>): void {
+  protected override handlerPending(reply: Promise<unknown>): void {
     const pipeline = this.#pipeline;
     pipeline.running++;
     const rest = () => {
       pipeline.running--;
     };
     reply.then(rest, rest);
-    this.#await();
+    this.#awaitClose();
   }
 
-  #await(): void {
-    this.#watch();
-  }
-
-  #watch(): void {
+  #awaitClose(): void {
     if (this.#awaitingClose) return;
     this.#awaitingClose = true;
     const response = this.#response;

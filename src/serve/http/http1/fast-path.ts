@@ -1,14 +1,15 @@
-// Fast path of HTTP/1.1: a connection is served here as long as its requests are simple, and is handed to Node's
-// server for good at the first one that is not. Node's server creates a stream for each request and each reply, which
-// costs at least as much as the decision; a simple request needs neither.
+// The fast path of HTTP/1.1: a connection is served here while its requests are simple, and moves to Node's server for
+// good at the first one that is not. Node's server creates a stream for each request and each reply, which costs as
+// much as the whole check.
 
 import type { Socket } from "node:net";
 import type { Held, HttpRequest } from "#base/handler.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
-import { type Waiting, WORK_OF_JSON_REQUEST } from "../../turns.ts";
-import type { WaitingBytes } from "../../waiting-bytes.ts";
+import type { PooledBytes } from "#h2/read-buffers.ts";
+import { type QueuedReader, WORK_OF_JSON_REQUEST } from "#h2/read-scheduler.ts";
 import { NO_BODY } from "../body.ts";
-import { type HttpContext, HttpExchange } from "../exchange.ts";
+import type { HttpContext } from "../context.ts";
+import { HttpExchange } from "../exchange.ts";
 import { FastReplyWriter } from "./fast-reply.ts";
 import { type FastRequest, FastRequestReader } from "./fast-request.ts";
 import { ReplyConfirmation } from "./reply-confirmation.ts";
@@ -21,11 +22,10 @@ export class FastPath {
   readonly context: HttpContext;
   readonly requests: FastRequestReader;
   readonly replies: FastReplyWriter;
-  /** Hands over a connection whose next bytes are `rest`. */
+  /** Moves a connection to Node's server; its next bytes are `rest`. */
   readonly handOver: (socket: Socket, rest: Buffer) => void;
   readonly #open = new Map<Socket, FastConnection>();
 
-  /** Handles requests whose header section has at most so many bytes. */
   constructor(
     context: HttpContext,
     maxHeadBytes: number,
@@ -55,16 +55,16 @@ export class FastPath {
   }
 }
 
-class FastConnection implements Waiting {
+class FastConnection implements QueuedReader {
   since = 0;
   readonly socket: Socket;
   readonly fastPath: FastPath;
-  /** The exchange whose reply has not been sent completely. */
+  /** The exchange whose reply is not complete. */
   #exchange: FastExchange | undefined;
   /** Bytes that arrived while a reply was pending. */
   #rest: Buffer | undefined;
-  /** Bytes that were read before it was this connection's turn. */
-  #unhandled: WaitingBytes | undefined;
+  /** Bytes that were read and wait in the scheduler. */
+  #unhandled: PooledBytes | undefined;
   /** Nothing has been handled yet. */
   #isNew = true;
   /** The caller has closed its half. */
@@ -74,7 +74,7 @@ class FastConnection implements Waiting {
   #replyConfirmation: ReplyConfirmation | undefined;
   readonly #read = (chunk: Buffer) => this.#receive(chunk);
   readonly #written = () => this.#exchange?.written();
-  /** As in Node's server: a caller that closes its half does not get replies that are not ready yet. */
+  /** As in Node's server: a caller that closes its half does not get replies that are not ready. */
   readonly #end = () => {
     this.#ended = true;
     // A request that came with the end is answered.
@@ -106,13 +106,12 @@ class FastConnection implements Waiting {
   }
 
   /**
-   * Sends a whole reply. Returns true if the system has accepted all of it; otherwise the exchange is notified when it
-   * has.
+   * Sends a whole reply. Returns true if the system has accepted all of it; otherwise `written` is called when it has.
    */
   send(head: string, body: Uint8Array | string, length: number): boolean {
     const { socket } = this;
     if (this.fastPath.replies.send(socket, head, body, length)) return true;
-    // Written after the reply. A callback of the reply itself would cost a turn of Node's queue of ticks for each.
+    // Written after the reply: a callback of the reply itself would cost a turn of Node's queue of ticks.
     socket.write(NO_BODY, this.#written);
     return false;
   }
@@ -123,7 +122,7 @@ class FastConnection implements Waiting {
     this.#replyConfirmation.add(held);
   }
 
-  /** Takes no further request after the current one. */
+  /** The current request is the last. */
   close(): void {
     this.#closing = true;
   }
@@ -142,27 +141,27 @@ class FastConnection implements Waiting {
   }
 
   #receive(chunk: Buffer): void {
-    const { turns } = this.fastPath.context;
-    if (this.#unhandled === undefined && turns.enter()) {
-      turns.spend(WORK_OF_JSON_REQUEST);
+    const { scheduler } = this.fastPath.context;
+    if (this.#unhandled === undefined && scheduler.startSlice()) {
+      scheduler.spend(WORK_OF_JSON_REQUEST);
       this.#handle(chunk);
       return;
     }
-    // A paused socket may have one more read in hand.
+    // A paused socket may deliver one more read.
     if (this.#unhandled === undefined) {
-      this.since = turns.now();
-      turns.wait(this, this.#isNew);
+      this.since = scheduler.now();
+      scheduler.enqueue(this, this.#isNew);
     }
     const before = this.#takeUnhandled();
     const all = before === undefined ? chunk : Buffer.concat([before, chunk]);
-    this.#unhandled = turns.memory.store(all);
+    this.#unhandled = scheduler.buffers.store(all);
     this.socket.pause();
   }
 
   work(): boolean {
     const chunk = this.#takeUnhandled();
     if (chunk === undefined || this.socket.destroyed) return false;
-    this.fastPath.context.turns.spend(WORK_OF_JSON_REQUEST);
+    this.fastPath.context.scheduler.spend(WORK_OF_JSON_REQUEST);
     this.socket.resume();
     this.#handle(chunk);
     if (this.#ended && !this.#handedOver) this.#end();
@@ -192,7 +191,7 @@ class FastConnection implements Waiting {
       return;
     }
     this.#exchange = new FastExchange(context, this, request);
-    this.#exchange.answer();
+    this.#exchange.begin();
   }
 
   #handOver(rest: Buffer): void {
@@ -210,6 +209,7 @@ class FastConnection implements Waiting {
   }
 }
 
+/** A request that could be refused because of its header section does not take the fast path. */
 class FastExchange extends HttpExchange {
   readonly httpMethod = "POST";
   readonly copiesReply = true;
@@ -223,10 +223,6 @@ class FastExchange extends HttpExchange {
     super(context);
     this.#connection = connection;
     this.#request = request;
-  }
-
-  answer(): void {
-    this.begin();
   }
 
   get headers(): HttpRequest["headers"] {
@@ -251,20 +247,9 @@ class FastExchange extends HttpExchange {
     return this.#request.target;
   }
 
-  protected get mustReadRest(): boolean {
-    return false;
-  }
-
   protected override get answered(): boolean {
     return super.answered || this.#connection.socket.destroyed;
   }
-
-  /** Requests that could be refused do not take the fast path. */
-  protected validateHead(): void {}
-
-  protected readonly headRefusal = undefined;
-
-  protected validateHost(): void {}
 
   protected override get announcedLength(): number {
     const { chunk, bodyStart } = this.#request;
@@ -298,13 +283,11 @@ class FastExchange extends HttpExchange {
     this.#connection.releaseUnlessTaken(held);
   }
 
-  protected discardRest(): void {}
-
   protected abortReply(): void {
     this.#connection.socket.destroy();
   }
 
-  protected handlerPending(): void {
+  protected override handlerPending(): void {
     this.#waited = true;
   }
 

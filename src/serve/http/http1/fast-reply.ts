@@ -6,8 +6,8 @@ import type { HttpSettings } from "../../settings.ts";
 import { replyHead } from "../reply.ts";
 
 /**
- * Replies up to this size are written from the same memory, one after the other: nearly always the system accepts all of
- * a reply at once. A reply that it does not accept keeps all of the memory.
+ * Replies up to this size are written from the same memory, since the system nearly always accepts a whole reply at
+ * once. A reply that it does not accept keeps the memory.
  */
 const SHARED_MEMORY = 8 * 1_024;
 
@@ -18,7 +18,7 @@ interface ReplyContext {
 
 export class FastReplyWriter {
   readonly #context: ReplyContext;
-  /** The second of the cached ends of header sections, and their texts. */
+  /** The ends of header sections for the current second. */
   #second = Number.NaN;
   #keptOpen = "";
   #closed = "";
@@ -29,8 +29,8 @@ export class FastReplyWriter {
   }
 
   /**
-   * The header section of a reply. `fields` alternates names and values, `now` is a recent reading of the clock, and
-   * `close` says that the connection is not kept open. Throws if a field cannot be sent.
+   * The header section of a reply. `fields` alternates names and values, `now` is a recent clock reading, and `close`
+   * says that the connection closes. Throws if a field is invalid.
    */
   head(status: number, fields: readonly string[], now: number, close: boolean): string {
     return replyHead(status, fields) + this.#headEnd(now, close);

@@ -1,15 +1,15 @@
-// Parses an HTTP/1.1 request in the form that nearly every caller of a JSON route sends: a POST that arrives in one
-// piece and alone, and needs no interpretation. Anything else, valid or not, is left to Node's parser. A request is
-// only parsed here if RFC 9112 leaves one meaning, so that both parsers can never disagree on where it ends. Strings are
-// made only of what is asked for: making them of all names and values costs more than the rest of the parser.
+// Parses the HTTP/1.1 requests that nearly every caller of a JSON route sends: a POST that arrives in one piece and
+// alone. Everything else, valid or not, is left to Node's parser. A request is parsed here only if RFC 9112 allows one
+// meaning, so that the two parsers never disagree on where it ends. Strings are created on demand: making them of all
+// names and values costs more than the rest of the parser.
 
-import { isHost } from "../../transport/host.ts";
+import { isHost } from "#base/http/host.ts";
 
 /** Longer header sections are rare and left to Node. */
 const MAX_HEAD = 4_096;
-/** So are sections of more fields: each name is compared with all before it. */
+/** The same for more fields: each name is compared with all before it. */
 const MAX_FIELDS = 64;
-/** A body shares one chunk with its header section, so it is shorter than what is read at once (64 KiB). */
+/** The body shares a chunk of at most 64 KiB with its header section. */
 const MAX_LENGTH_DIGITS = 5;
 const BEGIN = "POST /";
 const VERSION = " HTTP/1.1\r\n";
@@ -23,13 +23,13 @@ const COLON = 0x3a;
 const ZERO = 0x30;
 const NINE = 0x39;
 const LAST_VISIBLE = 0x7e;
-/** The bit in which the two cases of an ASCII letter differ. Set in digits and the hyphen. */
+/** The bit in which upper and lower case of ASCII letters differ. Set in digits and the hyphen. */
 const LOWER = 0x20;
 const SLASH = BEGIN.length - 1;
 
 type Role = "length" | "host" | "connection" | "timeout" | "unsupported";
 
-/** The fields that are looked at, by the hash of their name. */
+/** The fields that are interpreted, by the hash of their name. */
 const KNOWN_FIELDS: ReadonlyMap<number, { readonly name: string; readonly role: Role }> = new Map(
   (
     [
@@ -37,7 +37,7 @@ const KNOWN_FIELDS: ReadonlyMap<number, { readonly name: string; readonly role: 
       ["host", "host"],
       ["connection", "connection"],
       ["grpc-timeout", "timeout"],
-      // They affect message framing or the connection (RFC 9110 §7.6.1), or ask for more than a reply.
+      // These affect message framing or the connection (RFC 9110 §7.6.1), or ask for more than a reply.
       ["transfer-encoding", "unsupported"],
       ["te", "unsupported"],
       ["trailer", "unsupported"],
@@ -76,7 +76,7 @@ export class FastRequest {
     this.#fields = fields;
   }
 
-  /** By names in lower case, none of which was repeated. */
+  /** By name in lower case. No name is repeated. */
   get headers(): Readonly<Record<string, string>> {
     this.#headers ??= this.#readHeaders();
     return this.#headers;
@@ -97,7 +97,6 @@ export class FastRequest {
   }
 }
 
-/** Reads requests whose header section has at most so many bytes and fields. */
 export class FastRequestReader {
   readonly #maxHeadBytes: number;
   readonly #maxFields: number;
@@ -153,7 +152,7 @@ export class FastRequestReader {
     return new FastRequest(target, timeout, chunk, first, bodyStart);
   }
 
-  /** False for a name that was there before, or that has the same hash as one. */
+  /** False for a repeated name, or one with the same hash as another. */
   #addName(hash: number, count: number): boolean {
     const names = this.#names;
     for (let at = 0; at < count; at++) if (names[at] === hash) return false;
@@ -171,7 +170,7 @@ export class FastRequestReader {
   }
 }
 
-/** A text that is `last` in most cases: then no string is made. */
+/** Avoids a new string if the text is still `last`. */
 function repeatedText(chunk: Buffer, start: number, end: number, last: string): string {
   if (end - start === last.length && isText(chunk, start, last)) return last;
   return chunk.toString("latin1", start, end);

@@ -1,9 +1,9 @@
-// The start of the header section that a connection is receiving. Node's parser does not say which request it refuses,
-// and a gateway that copies headers of its clients into a check needs a decision, not an error (`Route.unread`).
+// The start of an incomplete header section. Node's parser does not say which request it refuses, and a gateway that
+// forwards the headers of its clients needs a decision, not an error (`Route.unread`).
 
 import { NO_BODY } from "../body.ts";
 
-/** Bytes that are kept, and the longest request line that is read: far more than that of any route. */
+/** Bytes that are kept, and the longest request line: far more than that of any route. */
 const MAX_KEPT = 1_024;
 const EMPTY_LINE = "\r\n\r\n";
 const LEADING_BREAKS = /^[\r\n]+/;
@@ -17,7 +17,7 @@ interface RequestLine {
 export class HeadStart {
   #bytes: Uint8Array = NO_BODY;
 
-  /** More of the header section has arrived. Nothing is copied where it arrives in one piece. */
+  /** More of the header section has arrived. A single part is not copied. */
   add(chunk: Buffer): void {
     const { length } = this.#bytes;
     if (length === 0) this.#bytes = chunk;
@@ -26,7 +26,7 @@ export class HeadStart {
     }
   }
 
-  /** Part of a header section has arrived, and not all of it. */
+  /** The header section is incomplete. */
   get begun(): boolean {
     return this.#bytes.length > 0;
   }
@@ -37,8 +37,8 @@ export class HeadStart {
   }
 
   /**
-   * Its request line; undefined if it has not arrived or is malformed. `read` is what was read last, up to the fault: if
-   * it completed an earlier request, the refused one begins in it, behind a header section and perhaps a body.
+   * The request line; undefined if it has not arrived or is malformed. `read` is the last read up to the fault. If it
+   * completed an earlier request, the refused one begins in it, behind a header section and perhaps a body.
    */
   requestLine(read: Buffer = Buffer.alloc(0)): RequestLine | undefined {
     const known = this.#bytes.length > 0;

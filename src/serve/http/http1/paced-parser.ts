@@ -1,14 +1,14 @@
-// Hands what an HTTP/1.1 connection has sent to Node's parser when it is the connection's turn, a few requests at a time.
-// Node's server handles all requests that it finds in one read, which may be hundreds, so that a few dozen connections
-// that pipeline requests would fill every turn of the event loop, and a new connection would wait for all of them.
+// Passes the bytes of an HTTP/1.1 connection to Node's parser as the scheduler allows, a few requests at a time. Node's
+// server handles all requests of one read, which may be hundreds: a few dozen connections that pipeline requests would
+// fill every turn of the event loop, and a new connection would wait for all of them.
 
 import type { Socket } from "node:net";
-import type { Turns, Waiting } from "../../turns.ts";
-import type { WaitingBytes } from "../../waiting-bytes.ts";
+import type { PooledBytes } from "#h2/read-buffers.ts";
+import type { QueuedReader, ReadScheduler } from "#h2/read-scheduler.ts";
 
-/** Bytes that Node's parser gets at once: about five checks. */
+/** About five checks. */
 const SLICE = 1_024;
-/** Ends a header section. Slices end here, since errors of Node's parser do not say at which byte they were found. */
+/** Slices end at the end of a header section, since errors of Node's parser do not say where they were found. */
 const EMPTY_LINE = "\r\n\r\n";
 
 /** The listeners of Node's server on a connection. */
@@ -17,22 +17,25 @@ interface NodeListeners {
   end(): void;
 }
 
-export class PacedParser implements Waiting {
+export class PacedParser implements QueuedReader {
   since = 0;
   readonly #socket: Socket;
-  readonly #turns: Turns;
+  readonly #scheduler: ReadScheduler;
   readonly #node: NodeListeners;
-  /** Bytes that Node's parser has not got yet. While there are some, the connection waits: in line, or for its caller to read replies. */
+  /**
+   * Bytes that Node's parser has not seen. While there are any, the connection is queued, or its caller must read
+   * replies first.
+   */
   #held: Buffer | undefined;
-  /** The same while the connection is in line. */
-  #waiting: WaitingBytes | undefined;
+  /** The same while the connection is queued. */
+  #waiting: PooledBytes | undefined;
   #inLine = false;
   /** The caller has closed its half behind bytes that are held. */
   #ended = false;
 
-  constructor(socket: Socket, turns: Turns, node: NodeListeners) {
+  constructor(socket: Socket, scheduler: ReadScheduler, node: NodeListeners) {
     this.#socket = socket;
-    this.#turns = turns;
+    this.#scheduler = scheduler;
     this.#node = node;
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
     // Node's server pauses a connection whose caller does not read its replies, and resumes it when it has.
@@ -45,12 +48,12 @@ export class PacedParser implements Waiting {
     });
   }
 
-  /** Bytes that were read from the connection and that Node's parser has not got yet. */
+  /** Bytes that Node's parser has not seen. */
   get heldBytes(): number {
     return this.#held?.length ?? this.#waiting?.length ?? 0;
   }
 
-  /** Parses what the connection has sent, as far as this visit allows; a first part of it in any case. */
+  /** Parses as much as the time slice allows; a first part in any case. */
   parse(chunk: Buffer): void {
     this.#held = this.#takeWith(chunk);
     const socket = this.#socket;
@@ -63,11 +66,11 @@ export class PacedParser implements Waiting {
       this.#held !== undefined &&
       this.#attached &&
       !socket.isPaused() &&
-      this.#turns.goesOn
+      this.#scheduler.mayContinue
     );
     if (!this.#attached) this.#take();
     if (this.#held !== undefined && !socket.isPaused()) this.#wait();
-    // Node's server closes at the end, but the replies to pipelined requests leave one after the other in this turn.
+    // Node's server closes at the end, but the replies to pipelined requests leave one by one in this turn.
     if (this.heldBytes === 0 && this.#ended) setImmediate(() => this.#end());
   }
 
@@ -81,7 +84,7 @@ export class PacedParser implements Waiting {
   }
 
   #receive(chunk: Buffer): void {
-    if (this.heldBytes === 0 && this.#turns.enter()) {
+    if (this.heldBytes === 0 && this.#scheduler.startSlice()) {
       this.parse(chunk);
       return;
     }
@@ -91,12 +94,12 @@ export class PacedParser implements Waiting {
 
   #wait(): void {
     this.#socket.pause();
-    if (this.#held !== undefined) this.#waiting = this.#turns.memory.store(this.#held);
+    if (this.#held !== undefined) this.#waiting = this.#scheduler.buffers.store(this.#held);
     this.#held = undefined;
     if (this.#inLine) return;
     this.#inLine = true;
-    this.since = this.#turns.now();
-    this.#turns.wait(this);
+    this.since = this.#scheduler.now();
+    this.#scheduler.enqueue(this);
   }
 
   /** Takes and returns the bytes that are held. */
@@ -117,13 +120,13 @@ export class PacedParser implements Waiting {
     if (this.#attached) this.#node.end();
   }
 
-  /** Node's server still reads from the connection. Listeners are removed when it no longer does. */
+  /** Node's server still reads from the connection: it removes its listeners when it stops. */
   get #attached(): boolean {
     return !this.#socket.destroyed && this.#socket.listenerCount("data") > 0;
   }
 }
 
-/** Where a first slice of these bytes ends: behind the header sections that are complete in it, or else behind the next one. */
+/** The end of the first slice: after the header sections that are complete in it, or else after the next one. */
 function sliceEnd(bytes: Buffer): number {
   if (bytes.length <= SLICE) return bytes.length;
   const last = bytes.lastIndexOf(EMPTY_LINE, SLICE - EMPTY_LINE.length, "latin1");

@@ -1,28 +1,46 @@
-// Finds out whether a caller over HTTP/1.1 has taken the replies that leave something taken. HTTP/1.1 has no
-// acknowledgement, but the system tells: a caller that closes without having read a reply resets the connection, and one
-// that read it closes in order.
+// Finds out whether a caller over HTTP/1.1 has taken the replies that hold slots. HTTP/1.1 has no acknowledgement, but
+// the system reports one: a caller that closes without having read a reply resets the connection, and a caller that has
+// read it closes in order.
 
 import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import type { Held } from "#base/handler.ts";
-import { RESET_WITHIN_MS } from "../../transport/limits.ts";
-import { type ReplyMemory, UnconfirmedReplies } from "../../transport/unconfirmed-replies.ts";
+import { type ReplyMemory, UnconfirmedReplies } from "#h2/unconfirmed-replies.ts";
 import { NO_BODY } from "../body.ts";
+
+/** Memory of unconfirmed replies over HTTP/1.1, for all connections together. HTTP/2 counts them as buffered bytes. */
+export const MAX_UNCONFIRMED_BYTES = 16 * 1024 * 1024;
+/** Time for the reset of a caller on another machine to arrive after it has closed its side. */
+const RESET_WITHIN_MS = 250;
+
+export class SharedReplyMemory implements ReplyMemory {
+  #reserved = 0;
+
+  reserve(bytes: number): boolean {
+    if (this.#reserved + bytes > MAX_UNCONFIRMED_BYTES) return false;
+    this.#reserved += bytes;
+    return true;
+  }
+
+  release(bytes: number): void {
+    this.#reserved -= bytes;
+  }
+}
 
 interface ConfirmationContext {
   readonly clock: Clock;
   readonly replyMemory: ReplyMemory;
 }
 
-/** Watches one connection. Created with its first reply that holds a slot. */
+/** For one connection. Created with its first reply that holds a slot. */
 export class ReplyConfirmation {
   readonly #socket: Socket;
   readonly #clock: Clock;
   readonly #unconfirmed: UnconfirmedReplies;
   #nextId = 0;
-  /** Bytes that had been read from the connection when the newest reply was sent. */
+  /** Bytes read from the connection when the newest reply was sent. */
   #readBefore = 0;
-  /** A reply was made when the connection could not carry it any more. */
+  /** A reply was made that the connection could not carry any more. */
   #unsent = false;
 
   constructor(socket: Socket, { clock, replyMemory }: ConfirmationContext) {
@@ -33,7 +51,7 @@ export class ReplyConfirmation {
       if (failed || this.#unsent) this.#unconfirmed.lostAll();
       else this.#unconfirmed.confirmAll();
     });
-    // Before others end the connection in turn: afterwards the system no longer reports a reset.
+    // Before other listeners end the connection: afterwards the system does not report a reset.
     socket.prependListener("end", () => this.#askForReset());
     const { destroySoon } = socket;
     socket.destroySoon = () => {
@@ -42,7 +60,7 @@ export class ReplyConfirmation {
     };
   }
 
-  /** Releases `held` unless the caller takes the reply that is sent next. */
+  /** Releases `held` unless the caller takes the next reply. */
   add(held: Held): void {
     this.#unconfirmed.add(this.#nextId++, held);
     this.#readBefore = this.#socket.bytesRead;
@@ -54,7 +72,7 @@ export class ReplyConfirmation {
     if (this.#socket.bytesRead > this.#readBefore) this.#unconfirmed.confirmAll();
   }
 
-  /** Calls `close` when a reset would have arrived from a caller that has closed its side. */
+  /** Calls `close` after the time in which a reset would arrive from a caller that has closed its side. */
   whenEnded(close: () => void): void {
     if (this.#unconfirmed.isEmpty) {
       close();
@@ -65,8 +83,8 @@ export class ReplyConfirmation {
   }
 
   /**
-   * Makes the socket fail if its peer has reset it. The end of the stream hides a later reset from reads, but even a write
-   * of no bytes reports it.
+   * Makes the socket fail if its peer has reset it. The end of the stream hides a later reset from reads, but a write
+   * reports it, even of no bytes.
    */
   #askForReset(): void {
     if (!this.#unconfirmed.isEmpty && this.#socket.writable) this.#socket.write(NO_BODY);

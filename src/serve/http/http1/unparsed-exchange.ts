@@ -1,11 +1,13 @@
-// An exchange over HTTP/1.1 whose header section Node's parser refused: only its request line is known. It is answered
-// where its route has a reply to that, and its connection ends, since nobody knows where the next request would begin.
+// An exchange over HTTP/1.1 whose header section Node's parser refused, so that only its request line is known. It is
+// answered if its route replies to such requests. Its connection closes, since the start of the next request is
+// unknown.
 
 import type { Socket } from "node:net";
 import type { HttpRequest } from "#base/handler.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
-import { type HttpContext, HttpExchange } from "../exchange.ts";
+import type { HttpContext } from "../context.ts";
+import { HttpExchange } from "../exchange.ts";
 import { linger, replyHead } from "../reply.ts";
 import { readTarget } from "../request.ts";
 import type { HeadStart } from "./head-start.ts";
@@ -13,7 +15,7 @@ import type { HeadStart } from "./head-start.ts";
 /** An error of Node's parser. */
 export interface ParserError {
   readonly code?: string | undefined;
-  /** The bytes that were read last, and the number of them that was parsed. */
+  /** The last read, and the number of its parsed bytes. */
   readonly rawPacket?: Buffer;
   readonly bytesParsed?: number;
 }
@@ -32,7 +34,7 @@ export function answerUnparsed(
   if (!context.router.repliesUnread(line.method, path)) return false;
   const tooLarge = code === "HPE_HEADER_OVERFLOW";
   const refusal = tooLarge ? REFUSALS.headTooLarge : REFUSALS.malformedHead;
-  new UnparsedExchange(context, socket, line.method, path, refusal).answer();
+  new UnparsedExchange(context, socket, line.method, path, refusal).begin();
   return true;
 }
 
@@ -40,9 +42,8 @@ class UnparsedExchange extends HttpExchange {
   readonly httpMethod: string;
   readonly headers: HttpRequest["headers"] = {};
   protected readonly requestTarget: string;
-  protected readonly headRefusal: Refusal;
-  protected readonly mustReadRest = false;
   readonly #socket: Socket;
+  readonly #refusal: Refusal;
 
   constructor(
     context: HttpContext,
@@ -54,26 +55,22 @@ class UnparsedExchange extends HttpExchange {
     super(context);
     this.httpMethod = method;
     this.requestTarget = path;
-    this.headRefusal = refusal;
+    this.#refusal = refusal;
     this.#socket = socket;
   }
 
-  answer(): void {
-    this.begin();
+  protected override get headRefusal(): Refusal {
+    return this.#refusal;
   }
 
   get peer(): string {
     return canonicalAddress(this.#socket.remoteAddress ?? "");
   }
 
-  protected validateHead(): void {}
-
-  protected validateHost(): void {}
-
   protected receiveBody(): void {}
 
   /** Nothing that follows is read as a request. */
-  protected discardRest(): void {
+  protected override discardRest(): void {
     this.#socket.removeAllListeners("data");
     linger(this.#socket, this.context.clock);
   }
@@ -97,6 +94,4 @@ class UnparsedExchange extends HttpExchange {
   protected abortReply(): void {
     this.#socket.destroy();
   }
-
-  protected handlerPending(): void {}
 }

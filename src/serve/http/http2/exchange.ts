@@ -3,23 +3,23 @@
 import { Fault } from "#base/fault.ts";
 import type { Held, HttpRequest } from "#base/handler.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
+import type { Exchange, RequestHandler, RequestHead, RequestStream } from "#h2/exchange.ts";
+import { CONNECTION_FIELDS } from "#h2/exchange.ts";
+import { MAX_BUFFERED_PER_CONNECTION } from "#h2/limits.ts";
 import { validateHeaderName, validateHeaderValue } from "#runtime/life/node-http.ts";
-import type { Exchange, RequestHandler, RequestHead, RequestStream } from "../../h2/exchange.ts";
-import { ERROR_CODE } from "../../h2/frames/format.ts";
-import { CONNECTION_FIELDS } from "../../transport/connection-fields.ts";
-import { MAX_BUFFERED_PER_CONNECTION } from "../../transport/limits.ts";
 import { NO_BODY } from "../body.ts";
-import { type HttpContext, HttpExchange } from "../exchange.ts";
+import type { HttpContext } from "../context.ts";
+import { HttpExchange } from "../exchange.ts";
 import { Http2Headers } from "./headers.ts";
 
 /**
- * Most bytes that one reply counts as buffered while its peer does not read on, however long it is: one peer may ask for
- * three long replies at once, and 23 of them at most wait in the whole process, each with its call and 64 KiB in transit.
+ * The most that an unread reply counts as buffered, however long it is: one peer may ask for three long replies at
+ * once, and 23 of them at most wait in the whole process, each with its call and 64 KiB in transit.
  */
 export const MAX_BUFFERED_PER_REPLY = MAX_BUFFERED_PER_CONNECTION / 4;
-/** Replies are written in parts of this size, as the stream buffers what its peer does not accept. */
+/** Replies are written in parts of this size, as the stream buffers data that its peer does not accept. */
 const PART_SIZE = 64 * 1024;
-/** A body part is kept without copying if it makes up at least this share of its memory. */
+/** A body part is kept without copying if it is at least this share of its memory. */
 const MIN_SHARE_TO_KEEP = 0.5;
 
 export function http2RequestHandler(context: HttpContext): RequestHandler {
@@ -32,14 +32,13 @@ class Http2Exchange extends HttpExchange implements Exchange {
   readonly #fields: Http2Headers;
   /** The request is complete. */
   #requestComplete: boolean;
-  /** Memory of body and reply that has been reserved from the stream. */
+  /** Bytes reserved from the stream for body and reply. */
   #reserved = 0;
   /** The unsent part of the reply's body. */
   #unsent: Uint8Array = NO_BODY;
   #long = false;
   /**
-   * Bytes that the reply counts as buffered while it waits: all of it, since no memory is freed before the last byte is
-   * sent.
+   * Bytes that the waiting reply counts as buffered: all of it, since no memory is freed before the last byte is sent.
    */
   #replyCost = 0;
 
@@ -69,7 +68,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
   }
 
   /** A reply would end the stream, and errors in the rest of the request could not be reported. */
-  protected get mustReadRest(): boolean {
+  protected override get mustReadRest(): boolean {
     return !this.#requestComplete;
   }
 
@@ -77,7 +76,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
     return super.answered || this.#stream.localClosed;
   }
 
-  // --- What the stream reports
+  // --- Called by the stream
 
   data(chunk: Buffer, start: number, end: number, last: boolean): void {
     this.#requestComplete = last;
@@ -104,12 +103,9 @@ class Http2Exchange extends HttpExchange implements Exchange {
     return true;
   }
 
-  // --- What the base class asks for
+  // --- Called by the base class
 
-  /** During a drain the connection itself says which calls it still takes (GOAWAY), so none is refused here. */
-  protected validateHead(): void {}
-
-  protected get headRefusal(): Refusal | undefined {
+  protected override get headRefusal(): Refusal | undefined {
     const { flaw } = this.#head;
     if (flaw === undefined) return undefined;
     return flaw === "too_large" ? REFUSALS.headTooLarge : REFUSALS.malformedHead;
@@ -143,18 +139,13 @@ class Http2Exchange extends HttpExchange implements Exchange {
     this.#stream.releaseIfUndelivered(held);
   }
 
-  /** Validated with the other fields of the stream. */
-  protected validateHost(): void {}
-
-  protected discardRest(): void {}
-
   protected abortReply(): void {
     const { localClosed } = this.#stream;
-    if (!localClosed) this.#stream.reset(ERROR_CODE.cancel);
+    if (!localClosed) this.#stream.cancel();
     this.finished(localClosed);
   }
 
-  protected handlerPending(reply: Promise<unknown>): void {
+  protected override handlerPending(reply: Promise<unknown>): void {
     const stream = this.#stream;
     stream.handlerStarted();
     // The body belongs to the handler until it is done, even if its reply comes too late.
@@ -170,8 +161,8 @@ class Http2Exchange extends HttpExchange implements Exchange {
   }
 
   /**
-   * Sends until the peer accepts no more; returns true if nothing is left. The last part of a long reply is sent
-   * on its own: the stream reports when there is room again, but not after it has ended.
+   * Sends until the peer accepts no more; returns true if nothing is left. The last part of a long reply is sent on its
+   * own: the stream reports room only before it has ended.
    */
   #send(): boolean {
     const stream = this.#stream;

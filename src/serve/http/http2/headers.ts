@@ -1,10 +1,9 @@
-// Header fields of an HTTP/2 request in the form in which Node's server gives those of HTTP/1.1, so that handlers see
-// no difference between the versions.
+// Header fields of an HTTP/2 request in the form of Node's HTTP/1.1 server, so that handlers see no difference.
 
 import type { HttpRequest } from "#base/handler.ts";
-import type { RequestHead } from "../../h2/exchange.ts";
+import type { RequestHead } from "#h2/exchange.ts";
 
-/** Fields of which only the first value counts, since lists make no sense for them (Node's `message.headers`). */
+/** Fields of which only the first value counts (Node's `message.headers`). */
 const SINGLE: ReadonlySet<string> = new Set([
   "age",
   "authorization",

@@ -8,7 +8,7 @@ import { type TestContext, test } from "node:test";
 import { setTimeout as after } from "node:timers/promises";
 import { queryObjects } from "node:v8";
 import type { HttpReply, Route } from "#base/handler.ts";
-import { MAX_CONCURRENT_CALLS } from "#serve/transport/limits.ts";
+import { MAX_CONCURRENT_CALLS } from "#h2/limits.ts";
 import { arrived, serverEnd } from "../../../kit/attack/server-end.ts";
 import {
   dial,

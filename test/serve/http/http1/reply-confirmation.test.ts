@@ -4,9 +4,11 @@ import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import { test } from "node:test";
-import { ReplyConfirmation } from "#serve/http/http1/reply-confirmation.ts";
-import { MAX_UNCONFIRMED_BYTES } from "#serve/transport/limits.ts";
-import { SharedReplyMemory } from "#serve/transport/unconfirmed-replies.ts";
+import {
+  MAX_UNCONFIRMED_BYTES,
+  ReplyConfirmation,
+  SharedReplyMemory,
+} from "#serve/http/http1/reply-confirmation.ts";
 import { fakeClock } from "../../../kit/clock.ts";
 
 function connection(replyMemory = new SharedReplyMemory()) {

@@ -2,11 +2,10 @@ import assert from "node:assert/strict";
 import { Duplex } from "node:stream";
 import { test } from "node:test";
 import type { Call, Held, HttpReply, HttpRequest, Route } from "#base/handler.ts";
-import type { Exchange, RequestHead, RequestStream } from "#serve/h2/exchange.ts";
-import type { FixedBlock } from "#serve/h2/fixed-block.ts";
+import type { Exchange, FixedBlock, RequestHead, RequestStream } from "#h2/exchange.ts";
+import { ReadScheduler } from "#h2/read-scheduler.ts";
+import { HttpServer } from "#serve/http/http-server.ts";
 import { MAX_BUFFERED_PER_REPLY } from "#serve/http/http2/exchange.ts";
-import { httpTransport } from "#serve/http/transport.ts";
-import { Turns } from "#serve/turns.ts";
 import { type FakeClock, fakeClock } from "../../../kit/clock.ts";
 import { memoryLog } from "../../../kit/sluice/log.ts";
 import { memoryMeter, portSettings } from "../../../kit/sluice/port.ts";
@@ -27,10 +26,10 @@ class FakeStream implements RequestStream {
   credited = 0;
   working = 0;
   ended = false;
-  resetWith: number | undefined;
+  cancelled = false;
 
   get localClosed(): boolean {
-    return this.ended || this.resetWith !== undefined;
+    return this.ended || this.cancelled;
   }
 
   respond(_head: FixedBlock): void {
@@ -56,9 +55,9 @@ class FakeStream implements RequestStream {
     this.unconfirmed.push(held);
   }
 
-  reset(code: number): void {
+  cancel(): void {
     assert.ok(!this.localClosed, "RST_STREAM after the end of the stream");
-    this.resetWith = code;
+    this.cancelled = true;
   }
 
   extendReceiveWindow(bytes: number): void {
@@ -129,7 +128,14 @@ function opened(routes: readonly Route[], clock: FakeClock = fakeClock()) {
   const { meter, http: counted } = memoryMeter();
   const log = memoryLog();
   const settings = portSettings({ http: { write_timeout: 1_000 } }).http;
-  const transport = httpTransport({ turns: new Turns(clock), routes, settings, clock, log, meter });
+  const transport = new HttpServer({
+    scheduler: new ReadScheduler(clock),
+    routes,
+    settings,
+    clock,
+    log,
+    meter,
+  });
   transport.cut();
   const ask = (over: Partial<RequestHead>, last: boolean, stream = new FakeStream()) => {
     const exchange = transport.handleRequest(stream, head(over), last);
@@ -463,14 +469,14 @@ test("sends a long reply in parts as the window allows, and resets the stream af
   slow.window = 0;
   ask({ method: "GET", path: "/" }, true, slow);
   clock.advance(1_000);
-  assert.equal(slow.resetWith, 8);
+  assert.equal(slow.cancelled, true);
   assert.deepEqual([counted.length, clock.alarms], [2, 0]);
 
   const full = new FakeStream();
   full.window = 0;
   full.room = 1_000;
   ask({ method: "GET", path: "/" }, true, full);
-  assert.equal(full.resetWith, 8);
+  assert.equal(full.cancelled, true);
   assert.deepEqual([counted.length, clock.alarms], [3, 0]);
 });
 
@@ -478,6 +484,6 @@ test("answers requests that a draining connection still accepts, as its GOAWAY a
   const { ask, transport } = opened([post]);
   transport.beginDrain();
   assert.equal(ask({}, true).stream.status, "200");
-  transport.drain(1_000);
+  transport.drain();
   assert.equal(ask({}, true).stream.status, "200");
 });
