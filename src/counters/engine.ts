@@ -2,8 +2,9 @@
 // returns.
 
 import type { Clock } from "#base/clock.ts";
-import type { Route } from "#base/handler.ts";
+import type { GrpcService, Route } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
+import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
 import type { OwnGroup } from "#fleet/members.ts";
 import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
@@ -11,7 +12,6 @@ import type { Store } from "#store/store.ts";
 import type { MetricSource } from "#telemetry/metrics/table.ts";
 import type { EngineName } from "./group-engines.ts";
 import type { LeaseCounts } from "./leases/lease-holder.ts";
-import type { ListenToPeers } from "./peers/peer-counters.ts";
 import type { RequestCounts } from "./requests.ts";
 import type { DistCacheSettings } from "./settings.ts";
 import type { SlotEndCounts } from "./slot-ends.ts";
@@ -21,6 +21,18 @@ export interface CountersStatus {
   ok(message: string): void;
   fail(message: string): void;
 }
+
+export interface PeerPort {
+  /** The bound `host:port`. */
+  readonly address: string;
+  close(): Promise<void>;
+}
+
+/** Opens `dist_cache.bind_addr` for other agents: with certificates, or else for agents that know the key. */
+export type ListenToPeers = (
+  service: GrpcService,
+  sharedKey: (() => PreSharedKey | undefined) | undefined,
+) => Promise<PeerPort>;
 
 /** The parts of the process that engines use. */
 export interface SharedCountersOptions {

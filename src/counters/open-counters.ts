@@ -37,13 +37,13 @@ const ENGINES: Readonly<Record<Exclude<EngineName, "local">, Engine>> = {
     answers: "all agents of the group answer",
     away: "some keys cannot be counted, on_failure of each component answers for them",
     open: async (settings, options, changed) =>
-      (await import("./peers/engine.ts")).openPeers(settings, options, changed),
+      (await import("./peers/peer-engine.ts")).openPeers(settings, options, changed),
   },
   redis: {
     answers: "Redis answers",
     away: "Redis is away, on_failure of each component answers",
     open: async (settings, options, changed) =>
-      (await import("./redis/redis-counters.ts")).openRedis(settings, options, changed),
+      (await import("./redis/redis-engine.ts")).openRedis(settings, options, changed),
   },
 };
 

@@ -21,8 +21,7 @@ import type { GrpcService, Route } from "#base/handler.ts";
 import { configurationPage } from "#config/reference/page.ts";
 import { configSchema } from "#config/reference/schema.ts";
 import type { ProcessName } from "#config/tree.ts";
-import { statsRoute } from "#counters/peers/engine.ts";
-import type { PeerCounters } from "#counters/peers/peer-counters.ts";
+import { type PeerEngine, statsRoute } from "#counters/peers/peer-engine.ts";
 import { processRoutes } from "#daemon/ports.ts";
 import { Connections } from "#fleet/calls/connections.ts";
 import { RejectReason } from "#flow/flow.ts";
@@ -112,7 +111,7 @@ function routesPage(): string {
     ...peerRoutes(peers),
     ...controlPointRoutes(noPoints),
     ...entityRoutes(NO_ENTITIES),
-    statsRoute({} as PeerCounters),
+    statsRoute({} as PeerEngine),
     ...process,
     ...profiling.routes,
   ];

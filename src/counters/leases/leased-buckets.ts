@@ -3,7 +3,6 @@
 // Limiters with lazy synchronisation pass flows on credit instead, see `lazy-buckets.ts`.
 
 import {
-  type BucketEngine,
   type BucketParams,
   type EngineAnswer,
   ReusedAnswer,
@@ -64,7 +63,7 @@ class SharedKey extends LeasedKey {
   }
 }
 
-export class LeasedBuckets implements SharedBucketEngine, BucketEngine {
+export class LeasedBuckets implements SharedBucketEngine {
   readonly #holder: LeaseHolder;
   readonly #owner: BucketOwner;
   readonly #keys: FollowedKeys<SharedKey>;
@@ -88,12 +87,16 @@ export class LeasedBuckets implements SharedBucketEngine, BucketEngine {
   }
 
   adopt(params: BucketParams): void {
-    if (params.lazySyncs > 0) this.#lazy.adopt(params);
-    else this.#adoptExact(params);
+    this.#adopt(params);
   }
 
   /** Nothing is known without asking. */
-  peek(): EngineAnswer {
+  peek(
+    _value: string | undefined,
+    _want: number,
+    _params: BucketParams,
+    _now: number,
+  ): EngineAnswer {
     return UNDECIDED;
   }
 
@@ -146,7 +149,7 @@ export class LeasedBuckets implements SharedBucketEngine, BucketEngine {
   }
 
   charge(value: string | undefined, amount: number, _id: string, params: BucketParams): void {
-    this.adopt(params);
+    this.#adopt(params);
     this.#debts.charge(value, amount);
   }
 
@@ -155,6 +158,11 @@ export class LeasedBuckets implements SharedBucketEngine, BucketEngine {
     for (const key of this.#keys.values()) if (!key.asking && key.leased) this.#send(key, "return");
     this.#keys.close();
     this.#lazy.close();
+  }
+
+  #adopt(params: BucketParams): void {
+    if (params.lazySyncs > 0) this.#lazy.adopt(params);
+    else this.#adoptExact(params);
   }
 
   #adoptExact(params: BucketParams): void {

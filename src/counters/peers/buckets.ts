@@ -1,37 +1,36 @@
-// One limiter's token buckets, counted by the agents of the group. A bucket that this agent owns is counted here, at once. Of
-// the others, this agent leases tokens, and asks their owners.
+// One limiter's token buckets, counted by the agents of the group. A bucket that this agent owns is counted here, at once; the
+// others are leased from their owners.
 
 import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
-import type { CounterName, SharedBucketEngine } from "#flow/counters/shared-counters.ts";
+import type { CounterName } from "#flow/counters/shared-counters.ts";
 import type { InQueue, Pending } from "#flow/flow.ts";
 import type { LeaseHolder } from "../leases/lease-holder.ts";
 import { LeasedBuckets } from "../leases/leased-buckets.ts";
 import type { OwnedLimiter } from "./owned-limiters.ts";
 import type { PeerGroup } from "./peer-group.ts";
 
-export class PeerBuckets implements SharedBucketEngine {
+export class PeerBuckets extends LeasedBuckets {
   readonly #group: PeerGroup;
   readonly #name: CounterName;
   readonly #counts: LeaseHolder["counts"];
-  readonly #leased: LeasedBuckets;
   /** Undefined before the first numbers, and when this is closed. */
   #limiter: OwnedLimiter | undefined;
   #closed = false;
 
   constructor(group: PeerGroup, holder: LeaseHolder, name: CounterName) {
-    this.#group = group;
-    this.#name = name;
-    this.#counts = holder.counts;
-    this.#leased = new LeasedBuckets(
+    super(
       holder,
       group.requests.ownerOf(() => this.#limiter),
     );
+    this.#group = group;
+    this.#name = name;
+    this.#counts = holder.counts;
   }
 
-  adopt(params: BucketParams): void {
+  override adopt(params: BucketParams): void {
     this.#limiter ??= this.#group.owned.plan(this.#name);
     this.#limiter.adopt(params);
-    this.#leased.adopt(params);
+    super.adopt(params);
   }
 
   get exclusive(): boolean {
@@ -39,13 +38,18 @@ export class PeerBuckets implements SharedBucketEngine {
   }
 
   /** Known without asking only while this agent owns all keys. */
-  peek(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
+  override peek(
+    value: string | undefined,
+    want: number,
+    params: BucketParams,
+    now: number,
+  ): EngineAnswer {
     const limiter = this.#limiter;
     if (limiter === undefined || !this.#group.isOnlyMember) return UNDECIDED;
     return limiter.buckets.peek(value, want, params, now);
   }
 
-  take(
+  override take(
     value: string | undefined,
     want: number,
     params: BucketParams,
@@ -61,12 +65,17 @@ export class PeerBuckets implements SharedBucketEngine {
     }
     if (!group.ready) return UNDECIDED;
     const { lo, hi } = group.owned.hashOf(value, limiter);
-    if (!group.owns(lo, hi)) return this.#leased.take(value, want, params, now, queued);
+    if (!group.owns(lo, hi)) return super.take(value, want, params, now, queued);
     this.#counts.own++;
     return group.take(limiter, lo, hi, want, params, now);
   }
 
-  giveBack(value: string | undefined, amount: number, id: string, params: BucketParams): boolean {
+  override giveBack(
+    value: string | undefined,
+    amount: number,
+    id: string,
+    params: BucketParams,
+  ): boolean {
     const group = this.#group;
     if (!group.ready) return false;
     const limiter = this.#limiterFor(params);
@@ -74,16 +83,21 @@ export class PeerBuckets implements SharedBucketEngine {
     const { lo, hi } = group.owned.hashOf(value, limiter);
     return group.owns(lo, hi)
       ? group.giveBack(limiter, lo, hi, amount, params)
-      : this.#leased.giveBack(value, amount, id, params);
+      : super.giveBack(value, amount, id, params);
   }
 
-  charge(value: string | undefined, amount: number, id: string, params: BucketParams): void {
-    if (this.#limiterFor(params) !== undefined) this.#leased.charge(value, amount, id, params);
+  override charge(
+    value: string | undefined,
+    amount: number,
+    id: string,
+    params: BucketParams,
+  ): void {
+    if (this.#limiterFor(params) !== undefined) super.charge(value, amount, id, params);
   }
 
-  close(): void {
+  override close(): void {
     this.#closed = true;
-    this.#leased.close();
+    super.close();
     if (this.#limiter !== undefined) this.#group.owned.unplan(this.#limiter);
     this.#limiter = undefined;
   }

@@ -1,7 +1,7 @@
 // Calls between agents over gRPC: the caller's side, and the service.
 
 import type { Clock } from "#base/clock.ts";
-import { Fault, systemErrorText } from "#base/fault.ts";
+import { Fault } from "#base/fault.ts";
 import type { GrpcService } from "#base/handler.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
 import { GrpcClient } from "#client/grpc.ts";
@@ -36,7 +36,7 @@ export function isMutualTls({ cert_file }: PeerTlsSettings): boolean {
   return cert_file !== "";
 }
 
-/** The way to an agent whose counters are at `host:port`. */
+/** Calls the agent whose counters are at `host:port`. */
 export function callerOf(address: string, security: PeerSecurity): Caller {
   const { tls, sharedKey } = security;
   const key = sharedKey();
@@ -50,15 +50,9 @@ export function callerOf(address: string, security: PeerSecurity): Caller {
       if (!isMutualTls(tls) && key === undefined) {
         throw new Fault("UNAVAILABLE", "the secret of the group is not known yet");
       }
-      try {
-        // Opened here, so that certificates that cannot be used now fail this call, and the next one reads them again.
-        client ??= openClient(address, security, key);
-        return await client.call(`/${SERVICE}/${method}`, message, { timeoutMs: CALL_MS });
-      } catch (thrown) {
-        const fault = Fault.from(thrown);
-        const cause = fault.cause instanceof Error ? systemErrorText(fault.cause) : fault.message;
-        throw new Fault(fault.code, cause, { cause: thrown });
-      }
+      // Opened here, so that certificates that cannot be used now fail this call, and the next one reads them again.
+      client ??= openClient(address, security, key);
+      return client.call(`/${SERVICE}/${method}`, message, { timeoutMs: CALL_MS });
     },
     close() {
       closed = true;
