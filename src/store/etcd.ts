@@ -92,7 +92,7 @@ class EtcdBackedStore implements EtcdStore {
     const written = await this.#write(ops, options, lease);
     if (written === undefined) return undefined;
     // The last write owns the key.
-    for (const each of this.#leases) each.released(ops);
+    for (const each of this.#leases) for (const { key } of ops) each.release(key);
     if (written.used !== undefined) await lease?.written(ops, written.used);
     return written.revision;
   }

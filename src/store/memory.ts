@@ -42,6 +42,7 @@ class MemoryStore implements Store {
         this.#leased.delete(lease);
         this.#write([...keys].map((key) => ({ kind: "delete", key })));
       },
+      release: (key) => void this.#leased.get(lease)?.delete(key),
     };
     this.#leased.set(lease, new Set());
     return lease;

@@ -45,6 +45,8 @@ export interface Batch {
  */
 export interface Lease {
   revoke(): Promise<void>;
+  /** A key belongs to another owner now: it stays as it is, and is not written again with the lease. */
+  release(key: string): void;
 }
 
 export interface LeaseOptions {

@@ -14,7 +14,7 @@ interface AgentsOptions {
   readonly questions: Pick<Questions, "ask">;
   readonly connections: Pick<Connections, "ask" | "has" | "list">;
   readonly clock: Clock;
-  readonly log?: Pick<Log, "debug">;
+  readonly log: Pick<Log, "debug">;
 }
 
 /** Outcomes of one request to many agents, by agent. */
@@ -62,7 +62,7 @@ export class Agents {
     const told = (result: LogFields) => {
       const { group, address } = member;
       const ms = Math.round(clock.now() - started);
-      log?.debug?.(
+      log.debug?.(
         { group, address, way: this.reachedBy(member), request: request.name, ms, ...result },
         "asked an agent",
       );

@@ -25,10 +25,10 @@ export class FunctionRunner {
   readonly counts: Record<Outcome, number> = { answered: 0, failed: 0, refused: 0 };
   readonly #functions: Functions;
   readonly #clock: Clock;
-  readonly #log: Pick<Log, "debug"> | undefined;
+  readonly #log: Pick<Log, "debug">;
   #running = 0;
 
-  constructor(functions: Functions, clock: Clock, log?: Pick<Log, "debug">) {
+  constructor(functions: Functions, clock: Clock, log: Pick<Log, "debug">) {
     this.#functions = functions;
     this.#clock = clock;
     this.#log = log;
@@ -46,11 +46,11 @@ export class FunctionRunner {
       const reply = await this.#inTime(this.#call(bytes));
       if (reply.length > MAX_REPLY_BYTES) throw tooLarge(reply, MAX_REPLY_BYTES);
       this.counts.answered += 1;
-      this.#log?.debug?.({ request: nameIn(bytes), bytes: reply.length }, "answered a controller");
+      this.#log.debug?.({ request: nameIn(bytes), bytes: reply.length }, "answered a controller");
       return { reply };
     } catch (thrown) {
       this.counts.failed += 1;
-      this.#log?.debug?.({ request: nameIn(bytes), error: thrown }, "answered a controller");
+      this.#log.debug?.({ request: nameIn(bytes), error: thrown }, "answered a controller");
       return { fault: Fault.from(thrown) };
     } finally {
       this.#running -= 1;

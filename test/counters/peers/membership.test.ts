@@ -277,6 +277,15 @@ test("an agent that drops out of the group waits for the others when it joins ag
   assert.equal(await drain(agents, 12), 6 * KEYS.length);
 });
 
+test("a member that is announced under another name owns keys by that name", async (t) => {
+  const network = new Network(t);
+  const [a, b] = (await network.joined(2)) as [Agent, Agent];
+  const renamed = { ...b.member, name: "renamed:1" };
+  a.group.members.set([a.member, renamed]);
+  await network.settle();
+  assert.deepEqual(a.group.ring.find(renamed.id), renamed);
+});
+
 test("who looked as if it had ended is taken back when it answers; who has left is not", async (t) => {
   const network = new Network(t);
   const [a, b, c] = (await network.joined(3)) as [Agent, Agent, Agent];

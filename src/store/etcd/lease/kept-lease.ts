@@ -60,9 +60,8 @@ export class KeptLease implements Lease {
     }
   }
 
-  /** The keys belong to another lease or to none. */
-  released(ops: readonly Op[]): void {
-    for (const { key } of ops) this.#values.delete(key);
+  release(key: string): void {
+    this.#values.delete(key);
   }
 
   /** Makes the lease again, unless that has happened meanwhile. @throws Fault CANCELLED when it is over */
