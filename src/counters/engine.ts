@@ -17,19 +17,19 @@ import type { DistCacheSettings } from "./settings.ts";
 import type { SlotEndCounts } from "./slot-ends.ts";
 
 /** Receiver of the state of the engine. */
-export interface CountersStatus {
+interface CountersStatus {
   ok(message: string): void;
   fail(message: string): void;
 }
 
-export interface PeerPort {
+interface PeerPort {
   /** The bound `host:port`. */
   readonly address: string;
   close(): Promise<void>;
 }
 
 /** Opens `dist_cache.bind_addr` for other agents: with certificates, or else for agents that know the key. */
-export type ListenToPeers = (
+type ListenToPeers = (
   service: GrpcService,
   sharedKey: (() => PreSharedKey | undefined) | undefined,
 ) => Promise<PeerPort>;

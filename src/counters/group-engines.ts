@@ -1,5 +1,5 @@
-// The engines of counters that the agents of a group use, as their records tell. Agents with different ones count apart:
-// each of these engines admits the whole limit.
+// The engines of counters that the agents of a group use, read from their records. Agents with different engines count apart:
+// each engine admits the whole limit.
 
 import type { Log } from "#base/log.ts";
 import type { Member, OwnGroup } from "#fleet/members.ts";
@@ -27,7 +27,7 @@ export function watchEngines(
   changed: (others: string | undefined) => void,
 ): () => void {
   let before: string | undefined;
-  const look = () => {
+  const update = () => {
     const others = members.list.filter((member) => isOther(member, own, members.self));
     const now = others.length === 0 ? undefined : description(own, others);
     if (now === before) return;
@@ -36,8 +36,8 @@ export function watchEngines(
     before = now;
     changed(now);
   };
-  const ignore = members.onChange(look);
-  look();
+  const ignore = members.onChange(update);
+  update();
   return ignore;
 }
 
@@ -52,14 +52,14 @@ function engineOf({ services }: Member): EngineName {
 }
 
 function description(own: EngineName, others: readonly Member[]): string {
-  const named = others.slice(0, MAX_NAMED).map((each) => `${each.address} (${saidOf(each)})`);
+  const named = others.slice(0, MAX_NAMED).map((each) => `${each.address} (${shownEngine(each)})`);
   const more = others.length > MAX_NAMED ? ` and ${others.length - MAX_NAMED} more` : "";
   const list = `${named.join(", ")}${more}`;
   return `agents of the group count apart from this one, whose counters.engine is ${own}: ${list}`;
 }
 
-/** The record of an agent that has no counters open yet, for want of the secret say, is that of one with `local`. */
-function saidOf(member: Member): string {
+/** An agent that has not opened its counters yet, because the secret is missing, has the record of one with `local`. */
+function shownEngine(member: Member): string {
   const engine = engineOf(member);
   return engine === "local" ? "counts for itself, or does not share yet" : engine;
 }

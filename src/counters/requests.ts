@@ -16,7 +16,7 @@ export interface ReplyReceiver<Reply> {
 /** In place of a reply: the server cannot decide this request, although it answers others. */
 export const UNDECIDABLE = Symbol("undecidable");
 
-/** Makes one call for several requests, and tells their receivers what came of it. */
+/** Makes one call for several requests, and reports the result to their receivers. */
 export async function receiveAll<Reply>(
   receivers: readonly ReplyReceiver<Reply>[],
   call: () => Promise<readonly (Reply | typeof UNDECIDABLE | undefined)[]>,
@@ -83,83 +83,37 @@ export interface RequestCounts {
   back: number;
 }
 
+export const NO_REQUESTS: Readonly<RequestCounts> = Object.freeze({
+  answered: 0,
+  failed: 0,
+  skipped: 0,
+  refused: 0,
+  away: 0,
+  back: 0,
+});
+
 /** One request that was sent. */
 export interface SentRequest {
   /** The caller does not wait any longer. */
   cancel(): void;
 }
 
-/** Through this a request reports its end. `inTime`: its caller was still waiting. */
-interface RequestListener<Request> {
-  replied(inTime: boolean): void;
-  undecided(inTime: boolean): void;
-  failed(thrown: unknown, request: Request): void;
-}
-
-class WaitingRequest<Request, Reply> implements SentRequest, ReplyReceiver<Reply> {
+interface WaitingRequest<Request, Reply> {
   readonly request: Request;
   /** On `Clock.now()`. */
   readonly until: number;
-  readonly #listener: RequestListener<Request>;
-  readonly #answered: Answered<Reply>;
-  readonly #late: (reply: Reply) => void;
-  #open = true;
+  /** Undefined once it has been called. */
+  answered: Answered<Reply> | undefined;
+}
 
-  constructor(
-    listener: RequestListener<Request>,
-    request: Request,
-    until: number,
-    answered: Answered<Reply>,
-    late: (reply: Reply) => void,
-  ) {
-    this.#listener = listener;
-    this.request = request;
-    this.until = until;
-    this.#answered = answered;
-    this.#late = late;
-  }
-
-  get open(): boolean {
-    return this.#open;
-  }
-
-  settle(reply: Reply | undefined): void {
-    if (!this.#open) return;
-    this.#open = false;
-    this.#answered(reply);
-  }
-
-  cancel(): void {
-    this.settle(undefined);
-  }
-
-  replied(reply: Reply): void {
-    this.#listener.replied(this.#open);
-    if (this.#open) this.settle(reply);
-    else this.#late(reply);
-  }
-
-  undecided(): void {
-    this.#listener.undecided(this.#open);
-    this.settle(undefined);
-  }
-
-  failed(thrown: unknown): void {
-    // Reported before this request settles: what it then decides belongs to the outage.
-    this.#listener.failed(thrown, this.request);
-    this.settle(undefined);
-  }
+function settle<Reply>(waiting: WaitingRequest<unknown, Reply>, reply: Reply | undefined): void {
+  const { answered } = waiting;
+  waiting.answered = undefined;
+  answered?.(reply);
 }
 
 export class Requests<Request, Reply> {
-  readonly counts: RequestCounts = {
-    answered: 0,
-    failed: 0,
-    skipped: 0,
-    refused: 0,
-    away: 0,
-    back: 0,
-  };
+  readonly counts: RequestCounts = { ...NO_REQUESTS };
   readonly #channel: Channel<Request, Reply>;
   readonly #options: RequestsOptions;
   /** In the order in which they were asked, which is also that of their time limits. */
@@ -173,20 +127,6 @@ export class Requests<Request, Reply> {
   #closed = false;
   /** Present since nothing more is asked; resolved when this is closed. */
   #drained: PromiseWithResolvers<void> | undefined;
-  readonly #listener: RequestListener<Request> = {
-    replied: (inTime) => {
-      if (inTime) this.counts.answered++;
-      this.#ended();
-    },
-    undecided: (inTime) => {
-      if (inTime) this.counts.failed++;
-      this.#ended();
-    },
-    failed: (thrown, request) => {
-      this.#inFlight--;
-      this.trip(systemErrorText(thrown), request);
-    },
-  };
 
   constructor(channel: Channel<Request, Reply>, options: RequestsOptions) {
     this.#channel = channel;
@@ -199,9 +139,8 @@ export class Requests<Request, Reply> {
   }
 
   /**
-   * Asks the server. `late` gets a reply that comes when nobody waits for it any more; what it then asks is skipped while
-   * the server counts as away, as after a time limit it usually does. Undefined, without any call back, when the server
-   * is not asked.
+   * Asks the server. `late` gets a reply that arrives after the time limit. Requests that `late` makes are usually skipped,
+   * because the breaker is open by then. Returns undefined, without any call back, when the server is not asked.
    */
   ask(
     request: Request,
@@ -218,12 +157,31 @@ export class Requests<Request, Reply> {
     }
     const { clock, timeoutMs } = this.#options;
     const until = clock.now() + timeoutMs;
-    const waiting = new WaitingRequest(this.#listener, request, until, answered, late);
+    const waiting: WaitingRequest<Request, Reply> = { request, until, answered };
     this.#waiting.push(waiting);
     if (this.#stopAlarm === undefined) this.#watch(until);
     this.#inFlight++;
-    this.#channel.run(request, waiting);
-    return waiting;
+    this.#channel.run(request, {
+      replied: (reply) => {
+        const isLate = waiting.answered === undefined;
+        if (!isLate) this.counts.answered++;
+        this.#ended();
+        if (isLate) late(reply);
+        else settle(waiting, reply);
+      },
+      undecided: () => {
+        if (waiting.answered !== undefined) this.counts.failed++;
+        this.#ended();
+        settle(waiting, undefined);
+      },
+      failed: (thrown) => {
+        this.#inFlight--;
+        // First, so that everything that the caller does next belongs to the outage.
+        this.trip(systemErrorText(thrown), request);
+        settle(waiting, undefined);
+      },
+    });
+    return { cancel: () => settle(waiting, undefined) };
   }
 
   /** The server cannot be asked: ends the wait of all requests, and probes until it can. */
@@ -287,7 +245,8 @@ export class Requests<Request, Reply> {
   /** The request that waits longest. Forgets those before it. */
   #oldest(): WaitingRequest<Request, Reply> | undefined {
     let first = this.#waiting[this.#firstOpen];
-    while (first !== undefined && !first.open) first = this.#waiting[++this.#firstOpen];
+    while (first !== undefined && first.answered === undefined)
+      first = this.#waiting[++this.#firstOpen];
     this.#waiting.splice(0, this.#firstOpen);
     this.#firstOpen = 0;
     return first;
@@ -300,8 +259,8 @@ export class Requests<Request, Reply> {
     this.#waiting = [];
     this.#firstOpen = 0;
     for (const waiting of ended) {
-      if (waiting.open) this.counts.failed++;
-      waiting.settle(undefined);
+      if (waiting.answered !== undefined) this.counts.failed++;
+      settle(waiting, undefined);
     }
   }
 

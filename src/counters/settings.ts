@@ -31,7 +31,7 @@ export interface PeerTlsSettings {
 }
 
 /** `counters.peers.*` */
-export interface PeersSettings {
+interface PeersSettings {
   /** Milliseconds. */
   readonly timeout: number;
   /** Milliseconds. */

@@ -1,5 +1,5 @@
-// Ends of concurrency slots that are kept elsewhere. An end that nobody confirmed is kept and sent again when the place of
-// the slots answers again: otherwise a short outage would occupy all slots of the flows that ended during it.
+// Ends of concurrency slots at Redis or another agent. An unconfirmed end is kept, and sent again when the server answers:
+// otherwise a short outage would occupy the slots of all flows that ended during it.
 
 import type { Clock } from "#base/clock.ts";
 import type { SlotParams } from "#flow/counters/counter-engine.ts";
@@ -10,7 +10,7 @@ export interface SlotEnd<Key = string> {
   readonly key: Key;
   readonly id: string;
   readonly lifeMs: number;
-  /** The time that the slot was held says nothing about flows. */
+  /** The flow did not run: the time that the slot was held teaches nothing. */
   readonly unused: boolean;
 }
 
@@ -78,7 +78,7 @@ export class SlotEnds<Key = string> {
     return false;
   }
 
-  /** Sends what was kept, the latest first: these slots would stay occupied for longest. */
+  /** Sends the kept ends, the latest first: their slots would stay occupied for longest. */
   resume(): void {
     if (this.#resuming) return;
     this.#resuming = true;

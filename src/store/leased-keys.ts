@@ -1,5 +1,5 @@
-// Keys that tell others about this process, and that end with it: they are written under one lease, in the background,
-// again and again until the store takes them.
+// Keys that describe this process to others and end with it. They are written under one lease, in the background, with
+// retries until the store takes them.
 
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";

@@ -10,7 +10,7 @@ export interface Run {
 }
 
 /** The treatment of a request for more than there is. */
-export type Overdraft = "refuse" | "owe";
+type Overdraft = "refuse" | "owe";
 
 /** The part of a request that concerns the tokens which an agent has leased: it spends them without asking. */
 export interface LeaseRequest {
@@ -33,7 +33,7 @@ export interface LeaseRequest {
 export interface BucketRequest {
   /** In the order in which they were asked. */
   readonly runs: readonly Run[];
-  /** Tokens that were taken and come back. */
+  /** Tokens that were taken and are returned. */
   readonly back: number;
   readonly overdraft: Overdraft;
   readonly lease: LeaseRequest | undefined;
@@ -48,7 +48,7 @@ export interface BucketReply {
   readonly waitMs: number;
   /** Tokens that the agent has leased now: those that it keeps, as far as the owner knows of them, and new ones. */
   readonly leased: number;
-  /** Others want the leased tokens: the agent gives back what it has. */
+  /** Others want the leased tokens: the agent returns them. */
   readonly recall: boolean;
   /** Only for slots: the owner has no room for this key, and counts it together with others. */
   readonly full?: boolean;

@@ -1,5 +1,5 @@
-// One key under lazy synchronisation: what an agent admitted since its last report, and how much it may still admit.
-// Arithmetic only; the reports are sent elsewhere.
+// One key under lazy synchronisation: the tokens that an agent admitted since its last report, and those that it may still
+// admit. Arithmetic only; `lazy-buckets.ts` sends the reports.
 
 import { type BucketParams, SLACK } from "#flow/counters/counter-engine.ts";
 import type { BucketReply } from "./bucket-owner.ts";

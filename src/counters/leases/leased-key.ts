@@ -1,5 +1,5 @@
-// One key as an agent knows it: the tokens that it has leased, how many it needs, and what the owner refused. Arithmetic
-// only; the requests are made elsewhere.
+// One key at an agent: its leased tokens, its demand, and the last refusal of the owner. Arithmetic only;
+// `leased-buckets.ts` makes the requests.
 
 import { type BucketParams, SLACK } from "#flow/counters/counter-engine.ts";
 import type { BucketReply, LeaseRequest } from "./bucket-owner.ts";
@@ -88,7 +88,7 @@ export class LeasedKey implements FollowedKey {
     return this.#everSpent;
   }
 
-  /** Those of them that the owner knows of once it has read what was sent so far. */
+  /** The part of `everSpent` that the owner knows of once it has read all requests so far. */
   get reported(): number {
     return this.#everSpent - Math.max(0, this.#counted - this.#held);
   }
@@ -105,7 +105,7 @@ export class LeasedKey implements FollowedKey {
     return true;
   }
 
-  /** Adds to the leased tokens what was taken and comes back. Returns what does not belong there. */
+  /** Returns tokens to the lease. Returns the rest, which does not belong to the lease. */
   putBack(amount: number, now: number): number {
     this.#refused = Number.POSITIVE_INFINITY;
     this.#tokens += amount;
@@ -174,7 +174,7 @@ export class LeasedKey implements FollowedKey {
     };
   }
 
-  /** There is no reply in time. What was leased before is still spent. */
+  /** No reply arrived in time. Tokens that were leased before are still spent. */
   unanswered(now: number): void {
     this.asking = false;
     this.#renewBelow = 0;
@@ -207,7 +207,7 @@ export class LeasedKey implements FollowedKey {
     this.#spent += tokens;
   }
 
-  /** New numbers: what was refused may pass, and a lower capacity leaves less of what is leased. */
+  /** New numbers: refused amounts may pass, and a lower capacity shrinks the lease. */
   adopt({ capacity }: BucketParams, before: BucketParams): void {
     this.#refused = Number.POSITIVE_INFINITY;
     if (capacity >= before.capacity) return;

@@ -1,6 +1,6 @@
-// Token buckets as their owner counts them for several agents. Leased tokens stay in their bucket until they are known to
-// be spent, and nobody else gets them: so free and leased tokens together never exceed the capacity, and over any window
-// all agents admit no more than capacity and refill.
+// Token buckets at their owner, with the leases of other agents. Leased tokens stay in their bucket until they are known to be
+// spent, and no other agent gets them. So free and leased tokens never exceed the capacity, and all agents together admit no
+// more than capacity and refill in any window.
 
 import type { Clock } from "#base/clock.ts";
 import type { BucketState, BucketStore, LocalBuckets } from "#flow/counters/bucket-store.ts";
@@ -35,7 +35,7 @@ interface Leases {
   readonly lo: number;
   readonly hi: number;
   readonly all: Lease[];
-  /** Until then nothing is leased, because somebody was refused what others had leased. */
+  /** Nothing is leased until then, because outstanding leases caused a refusal. */
   recalledUntil: number;
 }
 
@@ -46,7 +46,7 @@ interface Moment {
 }
 
 /** Keys whose leases are examined when a key gets its first one: those of dead agents make room. */
-const LOOKS = 8;
+const MAX_EXAMINED = 8;
 
 export class OwnedBuckets {
   readonly #buckets: LocalBuckets;
@@ -279,7 +279,7 @@ export class OwnedBuckets {
     return this.#buckets.peekHashed(lo !== 0, want, params, now);
   }
 
-  /** Time until a refused amount could be there: filled, or given back by those who have leased it. */
+  /** Time until a refused amount could be there: refilled, or returned by the holders of leases. */
   #wait(leases: Leases, refused: number, tokens: number, moment: Moment): number {
     const { now } = moment;
     const outstanding = sum(leases);
@@ -324,9 +324,9 @@ export class OwnedBuckets {
 
   /** The entry of a key without leases; undefined where too many keys have some. */
   #room(lo: number, hi: number, moment: Moment): Leases | undefined {
-    let looks = LOOKS;
+    let left = MAX_EXAMINED;
     for (const leases of this.#leases.values()) {
-      if (looks-- <= 0) break;
+      if (left-- <= 0) break;
       this.#expire(leases, moment);
       this.#tidy(leases);
     }

@@ -1,5 +1,4 @@
-// The buckets that this agent counts for its group: those of the limiters in its own plan, and of limiters that only other
-// agents have in theirs yet.
+// The buckets that this agent owns: of limiters in its own plan, and of limiters that are only in the plans of other agents.
 
 import { BucketStore, type BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import { type BucketParams, sameParams } from "#flow/counters/counter-engine.ts";
@@ -8,11 +7,11 @@ import { OwnedBuckets } from "../leases/owned-buckets.ts";
 import { keylessHashOf, textOf } from "./exchange/keys.ts";
 import { OwnedSlots } from "./owned-slots.ts";
 
-/** Most limiters that are known from others only. Far more than one plan has. */
+/** Most limiters that are only in plans of other agents. Far more than one plan has. */
 const MAX_FOREIGN = 10_000;
 /** Time for which a limiter that is in no plan of this agent is kept after the last request about it, ms. */
 const FOREIGN_MS = 600_000;
-/** Time between two searches for what nobody needs any more, ms. */
+/** Time between two sweeps, ms. */
 const SWEEP_MS = 60_000;
 
 export class OwnedLimiter {

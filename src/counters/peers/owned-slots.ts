@@ -1,20 +1,12 @@
-// Concurrency slots that this agent counts for its group, by the hash of their keys. A slot has the id that its taker chose,
-// so that it can be ended wherever it is counted, and expires some time after its start on the clock of this agent.
+// The concurrency slots that this agent owns, by the hash of their keys. The taker chose the id of a slot, so the slot can be
+// ended at any owner. It expires some time after its start, on the clock of this agent.
 
-import type { Clock } from "#base/clock.ts";
 import { AdaptiveLimits } from "#flow/counters/adaptive-limits.ts";
+import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import { type EngineAnswer, fits, type SlotParams } from "#flow/counters/counter-engine.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
-import type { Observer } from "#flow/observer.ts";
 import { mostSlots, type SlotEnd } from "../slot-ends.ts";
 import { type CountedKey, keylessHashOf, type NamedLimiter, textOf } from "./exchange/keys.ts";
-
-export interface OwnedSlotsContext {
-  readonly clock: Clock;
-  readonly observer: Observer;
-  /** Most keys of one limiter. */
-  readonly maxKeys: number;
-}
 
 /** Parameters of a limiter about which no request has come yet. */
 const NO_NUMBERS: SlotParams = { max: 0, maxInflightMs: 1 };
@@ -54,7 +46,7 @@ export class OwnedSlotLimiter implements NamedLimiter {
 }
 
 /** A slot with its key, as it moves between agents. */
-export interface OwnedSlot extends CountedKey<OwnedSlotLimiter> {
+interface OwnedSlot extends CountedKey<OwnedSlotLimiter> {
   readonly id: string;
   readonly tokens: number;
   /** On the monotonic clock of this agent. */
@@ -74,21 +66,21 @@ interface KeySlots {
 /** All limiters together have twice as many slots as one has keys, and at least this many. */
 const MIN_CAPACITY = 65_536;
 /** Keys of a limiter that are examined when it has too many: those whose slots have all expired make room. */
-const LOOKS = 16;
+const MAX_EXAMINED = 16;
 /** Shortest time between two examinations of all keys because there are too many slots, ms. */
 const SWEEP_MS = 1_000;
 
 export class OwnedSlots {
   /** Slots that are held, expired ones that have not been freed yet included. */
   count = 0;
-  readonly #context: OwnedSlotsContext;
+  readonly #context: BucketStoreContext;
   readonly #most: number;
   /** Those that are planned or have slots. */
   readonly #limiters = new Map<string, OwnedSlotLimiter>();
   /** No examination of all keys before this time. */
   #sweepAt = 0;
 
-  constructor(context: OwnedSlotsContext) {
+  constructor(context: BucketStoreContext) {
     this.#context = context;
     this.#most = Math.max(MIN_CAPACITY, 2 * context.maxKeys);
   }
@@ -119,12 +111,7 @@ export class OwnedSlots {
     params: SlotParams,
     now: number,
   ): EngineAnswer {
-    const limiter = this.#limiters.get(given.key) ?? given;
-    limiter.slots = params;
-    const key = limiter.keys.get(`${lo}:${hi}`);
-    if (key !== undefined) this.#expire(limiter, key, now);
-    const current = key?.sum ?? 0;
-    const max = maxOf(limiter, lo, hi, now);
+    const { current, max } = this.#count(given, lo, hi, params, now);
     return answerOf(fits(current, want, max), current, max, "", false);
   }
 
@@ -135,18 +122,12 @@ export class OwnedSlots {
     params: SlotParams,
     now: number,
   ): EngineAnswer {
-    const limiter = this.#limiters.get(given.key) ?? given;
-    limiter.slots = params;
-    const known = limiter.keys.get(`${lo}:${hi}`);
-    if (known !== undefined) this.#expire(limiter, known, now);
-    const current = known?.sum ?? 0;
+    const { limiter, held, current, max } = this.#count(given, lo, hi, params, now);
     const { adaptive } = params;
-    const max = maxOf(limiter, lo, hi, now);
     if (!fits(current, want, max)) {
       if (adaptive !== undefined) limiter.limits.of(lo, hi, adaptive, now).refused(now);
       return answerOf(false, current, max, id, false);
     }
-    const held = known?.all.size ?? 0;
     if (held >= mostSlots(params) || !this.#hasRoom(limiter, held === 0, now)) {
       this.#context.observer.anomaly("keys_overflow");
       return answerOf(false, current, max, id, true);
@@ -156,6 +137,16 @@ export class OwnedSlots {
       limiter.limits.of(lo, hi, adaptive, now).passed(current + want, now);
     }
     return answerOf(true, current, max, id, false);
+  }
+
+  /** The slots and tokens of a key in flight, and its limit. */
+  #count(given: OwnedSlotLimiter, lo: number, hi: number, params: SlotParams, now: number) {
+    const limiter = this.#limiters.get(given.key) ?? given;
+    limiter.slots = params;
+    const key = limiter.keys.get(`${lo}:${hi}`);
+    if (key !== undefined) this.#expire(limiter, key, now);
+    const max = maxOf(limiter, lo, hi, now);
+    return { limiter, held: key?.all.size ?? 0, current: key?.sum ?? 0, max };
   }
 
   /** False when the slot is unknown or expired. */
@@ -204,14 +195,14 @@ export class OwnedSlots {
     }
   }
 
-  /** Removes the slots of all keys that are counted elsewhere, and hands each to `removed`. Takes a step for each key. */
+  /** Removes the slots of all keys that other agents own, and passes each to `removed`. Takes a step for each key. */
   *remove(
-    isElsewhere: (lo: number, hi: number) => boolean,
+    isLost: (lo: number, hi: number) => boolean,
     removed: (slot: OwnedSlot) => void,
   ): Generator<void, void> {
     for (const limiter of this.#limiters.values()) {
       for (const [at, { lo, hi, all }] of limiter.keys) {
-        if (isElsewhere(lo, hi)) {
+        if (isLost(lo, hi)) {
           limiter.keys.delete(at);
           this.count -= all.size;
           for (const [id, slot] of all) removed({ limiter, lo, hi, id, ...slot });
@@ -261,9 +252,9 @@ export class OwnedSlots {
   #hasRoom(limiter: OwnedSlotLimiter, fresh: boolean, now: number): boolean {
     if (this.#isFull(now)) return false;
     if (!fresh || limiter.keys.size < this.#context.maxKeys) return true;
-    let looks = LOOKS;
+    let left = MAX_EXAMINED;
     for (const [at, key] of limiter.keys) {
-      if (looks-- <= 0) break;
+      if (left-- <= 0) break;
       this.#expire(limiter, key, now);
       // The next time, others are examined.
       if (limiter.keys.delete(at)) limiter.keys.set(at, key);

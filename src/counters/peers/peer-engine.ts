@@ -176,7 +176,7 @@ export class PeerEngine implements OpenedEngine {
 
   readonly #sharedKey = () => this.#secret?.connections;
 
-  /** What has to be known before checks are decided. */
+  /** The reason why checks cannot be decided yet. */
   #missing(): string {
     return this.#secret === undefined
       ? this.#whyNoSecret

@@ -25,19 +25,19 @@ interface PeerGroupOptions extends PeerLinksOptions {
   readonly synchronous: boolean;
 }
 
-/** Most processes whose messages are told apart. */
+/** Most processes whose message numbers are remembered. */
 const MAX_SENDERS = 10_000;
 
 /** Numbers since the start. */
-export interface GroupCounts extends HandOverCounts {
+interface GroupCounts extends HandOverCounts {
   /** Members that did not hand over in time when this agent joined. */
   readonly unheard: number;
 }
 
 export class PeerGroup {
   /**
-   * False while this agent can neither be asked nor ask others: every take and peek is undecided then, because what it
-   * counted would be counted apart.
+   * False while this agent can neither be asked nor ask others: every take and peek is undecided then, because
+   * other agents would not know of its counts.
    */
   ready = true;
   /** The other members, as the store and probes tell. */
@@ -206,7 +206,7 @@ export class PeerGroup {
     this.#note(message);
     const { from, purpose, last } = message;
     if (!last) return;
-    // Only now: what waits is decided as soon as the keys of one that left are counted here.
+    // Not earlier: requests that wait are decided as soon as this agent owns the keys of the leaver.
     if (purpose === "leave") this.members.exclude(from, "left");
     this.#joining.handedOver(from);
     this.#checkJoined();
@@ -301,7 +301,7 @@ export class PeerGroup {
     if (this.#self >= 0 && !this.#isOnlyMember) {
       if (!wasMember) this.#joining.begin(next.members.filter((member) => member.id !== id));
     } else if (wasMember || this.#self >= 0) this.#joining.end();
-    // New members wait for what others have of their keys, and for nothing from one that leaves.
+    // New members wait for the hand-over of their keys, except from an agent that leaves.
     const appeared = members.filter((member) => before.find(member.id) === undefined);
     const toNotify = this.#leaving ? members : this.#self < 0 ? [] : appeared;
     const ids = new Set(toNotify.map((each) => each.id));

@@ -1,5 +1,5 @@
-// Requests of one turn of the event loop, which travel in one call of their script: a call of its own for each of them
-// would cost both this process and Redis several times as much.
+// Batches the requests of one turn of the event loop into one call of their script. A call for each request would cost both
+// this process and Redis several times as much.
 
 import { type ReplyReceiver, receiveAll, type UNDECIDABLE } from "../requests.ts";
 import type { Script, ScriptRequest } from "./keys.ts";
@@ -13,7 +13,7 @@ const MAX_KEYS = 64;
  */
 const BATCH_ABOVE_CALLS = 2;
 
-/** Runs a script on keys, each with what is asked about it. Resolves with a reply for each. */
+/** Runs a script on keys, each with its arguments. Resolves with a reply for each. */
 export type Call = (
   script: Script,
   keys: readonly string[],

@@ -1,19 +1,14 @@
-// One limiter's token buckets in Redis: what is asked of the script, and its replies. Requests travel together, see
-// `batches.ts`.
+// One limiter's token buckets in Redis: writes requests to the script and reads its replies.
 
-import type { Clock } from "#base/clock.ts";
 import { type BucketParams, sameParams } from "#flow/counters/counter-engine.ts";
 import type { BucketOwner, BucketReply, BucketRequest } from "../leases/bucket-owner.ts";
 import { BUCKET } from "./bucket-script.ts";
-import type { ScriptRequests } from "./connection.ts";
-import { type KeySpace, NO_ROOM } from "./keys.ts";
+import type { RedisLimiter } from "./connection.ts";
+import { NO_ROOM } from "./keys.ts";
 import { RateHistory } from "./rate-history.ts";
 
 export class RedisBuckets implements BucketOwner {
-  readonly #requests: ScriptRequests;
-  readonly #clock: Clock;
-  readonly #keys: KeySpace;
-  readonly #noRoom: () => void;
+  readonly #limiter: RedisLimiter;
   readonly #history = new RateHistory();
   #params: BucketParams | undefined;
   /** The parameters as fields of a request to the script. */
@@ -22,19 +17,15 @@ export class RedisBuckets implements BucketOwner {
   #lifeMs = 0;
   #longestLifeMs = 0;
 
-  /** `noRoom` is called for each request about a key that may not be created, which then has no reply. */
-  constructor(requests: ScriptRequests, clock: Clock, keys: KeySpace, noRoom: () => void) {
-    this.#requests = requests;
-    this.#clock = clock;
-    this.#keys = keys;
-    this.#noRoom = noRoom;
+  constructor(limiter: RedisLimiter) {
+    this.#limiter = limiter;
   }
 
   adopt(params: BucketParams): void {
     const before = this.#params;
     this.#params = params;
     if (before !== undefined && sameParams(params, before)) return;
-    const now = this.#clock.now();
+    const now = this.#limiter.clock.now();
     const { capacity, amount, intervalMs, continuous, delayed, maxIdleMs } = params;
     this.#history.change(now, params);
     this.#lifeMs = longestLife(params);
@@ -52,17 +43,17 @@ export class RedisBuckets implements BucketOwner {
   ): boolean {
     const params = this.#params;
     if (params === undefined) return false;
-    const now = this.#clock.now();
+    const now = this.#limiter.clock.now();
     const history = this.#history.pairs(now, params).join(" ");
-    const create = this.#keys.mayCreate(value, now, this.#lifeMs) ? 1 : 0;
-    const asked = this.#requests.ask(
+    const create = this.#limiter.keys.mayCreate(value, now, this.#lifeMs) ? 1 : 0;
+    const asked = this.#limiter.requests.ask(
       {
         script: BUCKET,
-        key: this.#keys.of(value),
+        key: this.#limiter.keys.of(value),
         args: `${this.#fields} ${create} ${textOf(request)};${history}`,
       },
       (reply) => {
-        if (reply === NO_ROOM) this.#noRoom();
+        if (reply === NO_ROOM) this.#limiter.noRoom();
         answered(replyOf(reply, request));
       },
       (reply) => {

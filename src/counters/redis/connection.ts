@@ -17,7 +17,14 @@ import {
 } from "../requests.ts";
 import type { RedisSettings } from "../settings.ts";
 import { Batches } from "./batches.ts";
-import { FOREIGN, limiterOf, probeKey, type Script, type ScriptRequest } from "./keys.ts";
+import {
+  FOREIGN,
+  type KeySpace,
+  limiterOf,
+  probeKey,
+  type Script,
+  type ScriptRequest,
+} from "./keys.ts";
 import { explained, isMisconfigured, unreached } from "./refusals.ts";
 
 /** Time limit for connecting and for the handshake after it, ms. */
@@ -52,6 +59,15 @@ return redis.call('ZREM', KEYS[1], 'b')
 
 /** The requests of all limiters to Redis. */
 export type ScriptRequests = Requests<ScriptRequest, string>;
+
+/** What one limiter in Redis is made of. */
+export interface RedisLimiter {
+  readonly requests: ScriptRequests;
+  readonly clock: Clock;
+  readonly keys: KeySpace;
+  /** Called for each request about a key that may not be created, which is then undecided. */
+  readonly noRoom: () => void;
+}
 
 export interface ConnectionOptions {
   readonly settings: RedisSettings;
@@ -189,7 +205,7 @@ export class RedisConnection implements Channel<ScriptRequest, string> {
     }
   }
 
-  /** The script is sent by its hash, and whole where the server does not know it (any more). */
+  /** Sends the hash of the script, or the whole script if the server does not know it. */
   async #run({ text, sha }: Script, keys: readonly string[], args: readonly string[]) {
     const all = [...keys, ...args];
     try {
@@ -251,7 +267,7 @@ function repliesOf({ isReply }: Script, count: number, received: unknown): reado
   return received;
 }
 
-/** Says of a reply what it is, without its content, which may be private. */
+/** Describes a reply without its content, which may be private. */
 function shapeOf(received: unknown): string {
   if (Array.isArray(received)) return `${received.length} of them`;
   return typeof received === "string" ? `a text of ${received.length} characters` : typeof received;

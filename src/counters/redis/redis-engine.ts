@@ -9,7 +9,12 @@ import { Requests } from "../requests.ts";
 import type { CountersSettings, RedisSettings } from "../settings.ts";
 import { SlotEnds } from "../slot-ends.ts";
 import { RedisBuckets } from "./buckets.ts";
-import { DEFAULT_PORT, RedisConnection, type ScriptRequests } from "./connection.ts";
+import {
+  DEFAULT_PORT,
+  RedisConnection,
+  type RedisLimiter,
+  type ScriptRequests,
+} from "./connection.ts";
 import { KeySpace } from "./keys.ts";
 import { isMisconfigured } from "./refusals.ts";
 import { askEnd, RedisSlots } from "./slots.ts";
@@ -68,14 +73,16 @@ export async function openRedis(
   members.register(COUNTER_SERVICES.redis, serverOf(settings));
   const holder = LeaseHolder.random(clock, { ...lease });
   const noRoom = () => observer.anomaly("keys_overflow");
-  const keysOf = (name: CounterName) =>
-    new KeySpace(settings.namespace, group, name, { maxKeys, chance: Math.random });
+  const limiterOf = (name: CounterName): RedisLimiter => {
+    const bounds = { maxKeys, chance: Math.random };
+    const keys = new KeySpace(settings.namespace, group, name, bounds);
+    return { requests, clock, keys, noRoom };
+  };
   return {
     counters: {
-      buckets: (name) =>
-        new LeasedBuckets(holder, new RedisBuckets(requests, clock, keysOf(name), noRoom)),
+      buckets: (name) => new LeasedBuckets(holder, new RedisBuckets(limiterOf(name))),
       fixedLimits: "redis",
-      slots: (name) => new RedisSlots(requests, clock, ends, keysOf(name), noRoom),
+      slots: (name) => new RedisSlots(limiterOf(name), ends),
     },
     counts: requests.counts,
     slotEnds: ends.counts,

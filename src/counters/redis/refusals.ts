@@ -1,4 +1,4 @@
-// Errors of a Redis server about wrong settings, in the words of the settings. No secret is repeated.
+// Translates errors of a Redis server about wrong settings: the message names the setting to change, and no secret.
 
 import type { RedisSettings } from "../settings.ts";
 
@@ -7,7 +7,7 @@ interface Refusal {
   readonly explain: (said: string, settings: RedisSettings) => string;
 }
 
-/** The first match counts. Each message keeps the word under which the documentation of the server explains it. */
+/** The first match counts. Each message keeps the error code, which the documentation of the server explains. */
 const REFUSALS: readonly Refusal[] = [
   {
     pattern: /sentinels.*(NOAUTH|WRONGPASS)/i,

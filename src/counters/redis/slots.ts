@@ -1,42 +1,27 @@
-// One limiter's concurrency slots in Redis: one request to take a slot and one to end it. Requests travel together, see
-// `batches.ts`.
+// One limiter's concurrency slots in Redis: one request takes a slot, another one ends it.
 
 import { randomUUID } from "node:crypto";
-import type { Clock } from "#base/clock.ts";
 import { type EngineAnswer, type SlotParams, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import type { SharedEngine } from "#flow/counters/shared-counters.ts";
 import { Pending } from "#flow/flow.ts";
 import { IGNORED } from "../leases/bucket-owner.ts";
 import type { SentRequest } from "../requests.ts";
 import { type AskEnd, isSlotId, mostSlots, type SlotEnds } from "../slot-ends.ts";
-import type { ScriptRequests } from "./connection.ts";
-import { type KeySpace, NO_ROOM } from "./keys.ts";
+import type { RedisLimiter, ScriptRequests } from "./connection.ts";
+import { NO_ROOM } from "./keys.ts";
 import { SLOTS } from "./slot-script.ts";
 
 export class RedisSlots implements SharedEngine<SlotParams> {
-  readonly #requests: ScriptRequests;
-  readonly #clock: Clock;
+  readonly #limiter: RedisLimiter;
   readonly #ends: SlotEnds;
-  readonly #keys: KeySpace;
-  readonly #noRoom: () => void;
   #params: SlotParams | undefined;
   /** The parameters as fields of a request to the script. */
   #life = "";
   #limits = "";
 
-  /** `noRoom` is called for each flow whose key may not be created: it is not decided here. */
-  constructor(
-    requests: ScriptRequests,
-    clock: Clock,
-    ends: SlotEnds,
-    keys: KeySpace,
-    noRoom: () => void,
-  ) {
-    this.#noRoom = noRoom;
-    this.#requests = requests;
-    this.#clock = clock;
+  constructor(limiter: RedisLimiter, ends: SlotEnds) {
+    this.#limiter = limiter;
     this.#ends = ends;
-    this.#keys = keys;
   }
 
   adopt(params: SlotParams): void {
@@ -58,19 +43,25 @@ export class RedisSlots implements SharedEngine<SlotParams> {
     params: SlotParams,
   ): EngineAnswer | Pending<EngineAnswer> {
     this.adopt(params);
-    const key = this.#keys.of(value);
+    const key = this.#limiter.keys.of(value);
     const id = randomUUID();
     let request: SentRequest | undefined;
     const pending = new Pending<EngineAnswer>(() => request?.cancel());
     const answered = (reply: string | undefined) => {
       if (reply === undefined) this.#ends.end(key, id, params, true);
-      if (reply === NO_ROOM) this.#noRoom();
+      if (reply === NO_ROOM) this.#limiter.noRoom();
       const decided = reply !== undefined && reply !== NO_ROOM;
       pending.settle(decided ? answerOf(reply, id, params) : UNDECIDED);
     };
-    const create = this.#keys.mayCreate(value, this.#clock.now(), params.maxInflightMs) ? 1 : 0;
+    const create = this.#limiter.keys.mayCreate(
+      value,
+      this.#limiter.clock.now(),
+      params.maxInflightMs,
+    )
+      ? 1
+      : 0;
     const args = `take ${id} ${this.#life} ${want} ${this.#limits} ${create}`;
-    request = this.#requests.ask({ script: SLOTS, key, args }, answered, IGNORED);
+    request = this.#limiter.requests.ask({ script: SLOTS, key, args }, answered, IGNORED);
     return request === undefined ? UNDECIDED : pending;
   }
 
@@ -81,7 +72,7 @@ export class RedisSlots implements SharedEngine<SlotParams> {
     params: SlotParams,
     unused = false,
   ): boolean | Pending<boolean> {
-    return isSlotId(id) && this.#ends.end(this.#keys.of(value), id, params, unused);
+    return isSlotId(id) && this.#ends.end(this.#limiter.keys.of(value), id, params, unused);
   }
 
   close(): void {

@@ -1,5 +1,5 @@
-// Answers requests that controllers leave in the store: under the id of this process, and, as controllers of the
-// reference do, under its host name.
+// Answers requests of controllers in the store: those under the id of this process, and those under its host name, where
+// controllers of the reference write them.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
@@ -42,7 +42,7 @@ export class Answers {
     this.#lease = new LeaseOnDemand(store, { ttlMs: CALL_LEASE_MS });
     this.#ended = followStore({
       ...options,
-      // With the separator at their ends: `node1` must not answer what is meant for `node10`.
+      // With the separator at their ends: `node1` must not answer requests to `node10`.
       prefixes: [requestKey(id, ""), requestKey(hostname, "")],
       what: "requests of controllers",
       apply: (batch) => this.#apply(batch),
@@ -57,7 +57,7 @@ export class Answers {
   }
 
   #apply({ puts, deletes }: Batch): void {
-    // The answer goes with the request: whoever asked has it, or has ended.
+    // The answer goes with the request: the controller has it, or has ended.
     const over = deletes.filter((key) => this.#open.delete(key));
     if (over.length > 0) void this.#drop(over);
     for (const { key, value } of puts) {

@@ -14,7 +14,7 @@ export type Functions = ReadonlyMap<
 
 /** Requests that run at the same time; as many as there are controllers and people who ask. */
 const MAX_RUNNING = 32;
-/** Milliseconds that a function may take. Whoever asked waits no longer. */
+/** Milliseconds that a function may take. No caller waits longer. */
 const MAX_MS = 30_000;
 
 export const OUTCOMES = ["answered", "failed", "refused"] as const;

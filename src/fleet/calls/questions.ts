@@ -1,4 +1,4 @@
-// Asks agents through the store: a request under a key of the agent, and its answer under another one.
+// Calls agents through the store: a key of the agent holds the request, another key its answer.
 
 import { type Chance, uuid } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";

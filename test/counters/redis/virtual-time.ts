@@ -147,7 +147,7 @@ export function redisOwner(redis: VirtualRedis) {
   let overflows = 0;
   return {
     clock,
-    owner: new RedisBuckets(requests, clock, keys, () => overflows++),
+    owner: new RedisBuckets({ requests, clock, keys, noRoom: () => overflows++ }),
     get overflows() {
       return overflows;
     },
@@ -217,7 +217,8 @@ export class SlotAgent implements SlotBench {
       { policyName: "policy", name: "slots" },
       { ...ROOM, maxKeys },
     );
-    this.slots = new RedisSlots(this.requests, this.clock, this.ends, keys, () => this.overflows++);
+    const noRoom = () => this.overflows++;
+    this.slots = new RedisSlots({ requests: this.requests, clock, keys, noRoom }, this.ends);
   }
 
   async take(value: string | undefined, want: number, params: SlotParams): Promise<EngineAnswer> {

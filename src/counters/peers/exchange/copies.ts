@@ -1,5 +1,5 @@
-// Copies of buckets at another agent, for the case that this one is lost. A bucket that changes while a message is on its
-// way is in the next one, as it is then, and so is one whose message did not arrive.
+// Copies of buckets at another agent, in case this one is lost. A bucket that changes while a message is under way is in the
+// next message, in its state of that moment. So is a bucket whose message did not arrive.
 
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
@@ -17,7 +17,7 @@ export class Copies {
   readonly #waitMs: number;
   readonly #failed: (thrown?: unknown) => void;
   #changed = new Map<string, CountedKey<OwnedLimiter>>();
-  /** The message that will have what changes now; undefined while nothing has changed. */
+  /** The next message, which will carry the changes of now; undefined while there are none. */
   #next: PromiseWithResolvers<void> | undefined;
   #sending = false;
   /** The last message has no reply in time, and may get one yet. */
@@ -46,7 +46,7 @@ export class Copies {
     return this.#next.promise;
   }
 
-  /** Forgets what waits: other agents may count it from now on. */
+  /** Forgets waiting buckets: other agents may own them from now on. */
   forget(): void {
     this.#changed = new Map();
     this.#epoch++;
@@ -64,7 +64,7 @@ export class Copies {
     this.#sending = true;
     for (let next = this.#next; next !== undefined; next = this.#next) {
       this.#next = undefined;
-      // While the other agent is away or late, what changes waits until it answers.
+      // While the other agent is away or late, changes wait until it answers.
       if (this.#late || this.#link.requests.reason !== undefined) this.#failed();
       else {
         await within(this.#waitMs, this.#clock, this.#copy(), () => this.#isLate()).catch(

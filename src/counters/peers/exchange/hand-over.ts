@@ -1,5 +1,4 @@
-// Handing over what was counted, when the agent that counts a key changes: buckets and slots go to their new owners, and
-// those that others hand over to this agent are counted here.
+// Hands buckets and slots over to their new owners when the members change, and adopts those that other agents hand over.
 
 import { finish } from "#base/async/steps.ts";
 import type { Clock } from "#base/clock.ts";
@@ -34,12 +33,12 @@ export interface HandOverCounts {
 }
 
 /** A bucket or a slot that another agent counts from now on, with the limiter as this agent knows it. */
-export type OwnTransfer = BucketTransfer<OwnedLimiter> | SlotTransfer<OwnedSlotLimiter>;
+type OwnTransfer = BucketTransfer<OwnedLimiter> | SlotTransfer<OwnedSlotLimiter>;
 
-/** By the process id of whoever counts it from now on. */
+/** By the process id of the new owner. */
 type ByOwner = Map<string, OwnTransfer[]>;
 
-/** A change of members, as one agent looks at its keys. */
+/** A change of members, and its effect on the keys of this agent. */
 class Change {
   readonly next: Ring;
   /**
@@ -111,12 +110,12 @@ export class HandOver {
     this.#options = options;
   }
 
-  /** From now on nothing is delivered any more. */
+  /** Delivers nothing from now on. */
   close(): void {
     this.#closed = true;
   }
 
-  /** Resolves when all keys have been looked at since the last change of members; undefined when that is so. */
+  /** Resolves when the last change of members has been worked off; undefined when it has. */
   get busy(): Promise<void> | undefined {
     return this.#steps === undefined ? undefined : this.#done;
   }
@@ -145,23 +144,22 @@ export class HandOver {
       } else moved.push({ ...each, limiter });
     }
     this.counts.received += moved.length;
-    // One that leaves may be a member here until its last message, and must not get back what it hands over.
+    // An agent that leaves may be a member here until its last message, and must not get its keys back.
     this.deliver(moved, purpose === "leave" ? from : undefined).catch((thrown: unknown) =>
       this.#logLoss(thrown, "what other agents handed over could not be taken over in full"),
     );
   }
 
   /**
-   * The members have changed: hands over what others count from now on. It takes slices of time, and checks go on in
-   * between: of keys that are still to be looked at, those that others count now are not asked about here any more. Those
-   * `toNotify` learn that there is nothing more for them. Resolves when all have what is theirs.
+   * Hands over the keys that others own after a change of members. The work is done in slices, between which checks go on.
+   * Members `toNotify` learn when nothing more follows for them. Resolves when all new owners have their keys.
    */
   async change(before: Ring, next: Ring, toNotify: ReadonlySet<string>): Promise<void> {
     const { id, clock, now } = this.#options;
     const { leaving } = now();
     const change = new Change(id, before, next, { toNotify, leaving });
     let sent: Promise<void> | undefined;
-    const steps = this.#look(change, () => {
+    const steps = this.#examine(change, () => {
       this.#steps = undefined;
       sent = this.#send(change.moved, toNotify);
     });
@@ -171,16 +169,16 @@ export class HandOver {
     await sent;
   }
 
-  /** Does at once what is left to do about the last change. Needed before the next one, which is about other members. */
+  /** Finishes the last change at once. Needed before the next one, which has other members. */
   finish(): void {
     if (this.#steps !== undefined) finish(this.#steps);
   }
 
   /**
-   * Looks at all keys, some in each step, and removes those that others count now. Does not throw: what was removed by
-   * then is to be sent, and the next change must not fail because of this one.
+   * Examines all keys, some in each step, and removes those that others own now. Does not throw: removed keys have to be
+   * sent, and the next change must not fail because of this one.
    */
-  *#look(change: Change, done: () => void): Generator<void, void> {
+  *#examine(change: Change, done: () => void): Generator<void, void> {
     try {
       yield* this.#remove(change);
     } catch (thrown) {
@@ -194,11 +192,11 @@ export class HandOver {
     const { next } = change;
     // Without members there is no new owner, so nothing may be removed here.
     if (next.members.length === 0) return;
-    let looks = 0;
+    let examined = 0;
     for (const limiter of owned.all) {
       const hashes = limiter.hashes();
       for (let at = 0; at < hashes.length; at += 2) {
-        if (++looks % STEP_KEYS === 0) yield;
+        if (++examined % STEP_KEYS === 0) yield;
         if (this.#closed) return;
         const [lo, hi] = [hashes[at] ?? 0, hashes[at + 1] ?? 0];
         if (change.counts(lo, hi)) {
@@ -217,13 +215,13 @@ export class HandOver {
         if (handsOver || !keepsCopy) limiter.buckets.remove(lo, hi);
       }
     }
-    // Slots have no copies: who counted them hands them over.
+    // Slots have no copies: their owner hands them over.
     const removing = owned.slots.remove(
       (lo, hi) => !change.counts(lo, hi),
       ({ start, ...slot }) => change.add({ kind: "slot", ...slot, startMs: start - clock.now() }),
     );
     for (const _ of removing) {
-      if (++looks % STEP_KEYS === 0) yield;
+      if (++examined % STEP_KEYS === 0) yield;
       if (this.#closed) return;
     }
   }

@@ -1,4 +1,4 @@
-// The keys that messages between agents are about, as lists of columns: each limiter stands once in a message.
+// Encodes the keys of messages between agents in columns: each limiter stands once in a message.
 
 import { createHash } from "node:crypto";
 import { Fault } from "#base/fault.ts";

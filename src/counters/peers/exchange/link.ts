@@ -1,6 +1,7 @@
-// The way to one other agent of the group: the takes of one turn of the event loop travel in one message, and hand-overs
-// arrive in order, each once.
+// The link to one other agent of the group. One message carries the takes of one turn of the event loop; hand-overs arrive in
+// order, each once.
 
+import { pause } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Slices } from "#runtime/life/slices.ts";
 import {
@@ -45,7 +46,7 @@ interface Page {
   readonly done: (delivered: boolean) => void;
 }
 
-/** The takes of one turn, and who gets the reply to each. */
+/** The takes of one turn, and the receiver of each reply. */
 interface Batch {
   readonly takes: Take[];
   readonly receivers: ReplyReceiver<TakeReply>[];
@@ -63,8 +64,7 @@ export class Link implements Channel<Take, TakeReply> {
   #batch: Batch | undefined;
   #pages: Page[] = [];
   #sending = false;
-  #closed = false;
-  #disarm: (() => void) | undefined;
+  readonly #closed = new AbortController();
 
   constructor(options: LinkOptions) {
     this.member = options.member;
@@ -102,7 +102,7 @@ export class Link implements Channel<Take, TakeReply> {
     moved: readonly M[],
     last: boolean,
   ): Promise<readonly M[]> {
-    if (this.#closed) return moved;
+    if (this.#closed.signal.aborted) return moved;
     const pages: Promise<readonly M[]>[] = [];
     for (let at = 0; at === 0 || at < moved.length; at += PAGE) {
       const part = moved.slice(at, at + PAGE);
@@ -122,9 +122,8 @@ export class Link implements Channel<Take, TakeReply> {
 
   /** Ends all waits. What was not handed over goes back to its sender. */
   close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.#disarm?.();
+    if (this.#closed.signal.aborted) return;
+    this.#closed.abort();
     this.requests.close();
     this.#caller.close();
     for (const { done } of this.#pages) done(false);
@@ -140,18 +139,19 @@ export class Link implements Channel<Take, TakeReply> {
   }
 
   async #send(): Promise<void> {
+    const { signal } = this.#closed;
     this.#sending = true;
     let retryMs = MIN_RETRY_MS;
     for (let page = this.#pages[0]; page !== undefined; page = this.#pages[0]) {
       // A change of members makes messages to many agents at once.
       if (page.purpose !== "copy") await this.#slices.turn();
-      if (this.#closed) break;
+      if (signal.aborted) break;
       try {
         await this.#caller.call("Store", writeStore({ ...page, from: this.#from }));
       } catch {
-        if (this.#closed) break;
+        if (signal.aborted) break;
         if (page.purpose !== "copy") {
-          await this.#pause(retryMs);
+          await pause(retryMs, this.#clock, signal);
           retryMs = Math.min(2 * retryMs, MAX_RETRY_MS);
           continue;
         }
@@ -167,15 +167,5 @@ export class Link implements Channel<Take, TakeReply> {
   #settle(page: Page, delivered: boolean): void {
     if (this.#pages[0] === page) this.#pages.shift();
     page.done(delivered);
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const disarm = this.#clock.alarm(ms, resolve);
-      this.#disarm = () => {
-        disarm();
-        resolve();
-      };
-    });
   }
 }

@@ -1,4 +1,4 @@
-// Requests between agents of a group and their replies, as lists of columns.
+// Encodes requests between agents of a group, and their replies, in columns.
 
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import type { BucketReply, BucketRequest, LeaseRequest } from "../../leases/bucket-owner.ts";
@@ -39,7 +39,7 @@ export type SlotMessage = SlotTake | SlotEnd;
 
 export type Take = BucketMessage | SlotMessage;
 
-/** `retry`: whoever was asked does not count the key, or not yet. A slot is one run. */
+/** `retry`: the agent that was asked does not own the key, or not yet. A slot is one run. */
 export type TakeReply = BucketReply | "retry";
 
 /** One operation of a message: a run, tokens that come back, or a slot. */

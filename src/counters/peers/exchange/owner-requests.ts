@@ -29,9 +29,9 @@ interface OwnerRequestsOptions {
 }
 
 /** A request about a bucket of this agent's own limiter. */
-export type OwnBucketRequest = BucketMessage<OwnedLimiter>;
+type OwnBucketRequest = BucketMessage<OwnedLimiter>;
 
-export interface OwnSlotRequest extends SlotTake<OwnedSlotLimiter> {
+interface OwnSlotRequest extends SlotTake<OwnedSlotLimiter> {
   readonly params: SlotParams;
 }
 

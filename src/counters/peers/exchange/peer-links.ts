@@ -1,9 +1,9 @@
-// The other members of the group, as this agent reaches them: one link for each, opened and closed with its membership.
+// The links to the other members: one for each, opened and closed with its membership.
 
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import { Slices } from "#runtime/life/slices.ts";
-import type { RequestCounts } from "../../requests.ts";
+import { NO_REQUESTS, type RequestCounts } from "../../requests.ts";
 import type { Ring, RingMember } from "../membership/ring.ts";
 import type { OwnedLimiter } from "../owned-limiters.ts";
 import { Copies } from "./copies.ts";
@@ -24,7 +24,7 @@ export interface PeerLinksOptions {
   readonly changed: (away: string | undefined) => void;
 }
 
-/** Part of the time limit of a request for which its answer waits for copies: whoever asked has to get it in time. */
+/** Part of the time limit of a request for which its answer waits for copies, so that it is in time. */
 const COPIED_WITHIN = 0.5;
 
 interface PeerLink {
@@ -36,7 +36,7 @@ export class PeerLinks {
   /** Messages with copies that did not arrive in time. */
   copiesLost = 0;
   #number = 0;
-  /** In these the hand-overs to all agents are written. */
+  /** Time slices in which hand-overs to all agents are written. */
   readonly #slices: Slices;
   readonly #options: PeerLinksOptions;
   /** By process id. */
@@ -44,14 +44,7 @@ export class PeerLinks {
   /** Links to agents that have left, until the requests that are under way have ended. */
   readonly #leaving = new Set<Link>();
   /** Requests to agents that have left. */
-  readonly #past: RequestCounts = {
-    answered: 0,
-    failed: 0,
-    skipped: 0,
-    refused: 0,
-    away: 0,
-    back: 0,
-  };
+  readonly #past: RequestCounts = { ...NO_REQUESTS };
 
   constructor(options: PeerLinksOptions) {
     this.#options = options;
@@ -83,7 +76,7 @@ export class PeerLinks {
     return this.#all.get(id)?.copies.changed(limiter, lo, hi);
   }
 
-  /** Opens links to those who are new, and asks those who are gone nothing more. */
+  /** Opens links to new members, and drains those to members that have gone. */
   set(ring: Ring): void {
     for (const [id, { link, copies }] of this.#all) {
       if (ring.find(id)?.address !== link.member.address) this.#leave(id, link);

@@ -1,4 +1,4 @@
-// Buckets and slots in their present state, as agents hand them over or copy them.
+// Encodes buckets and slots in their present state, for hand-overs and copies.
 
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { type CountedKey, finite, invalid, keysOf, type NamedLimiter, readKeys } from "./keys.ts";

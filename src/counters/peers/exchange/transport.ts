@@ -25,7 +25,7 @@ const CHANNEL = {
 } as const;
 
 /** The means by which agents authenticate each other. */
-export interface PeerSecurity {
+interface PeerSecurity {
   readonly tls: PeerTlsSettings;
   /** In place of certificates; undefined while it is not known. */
   readonly sharedKey: () => PreSharedKey | undefined;

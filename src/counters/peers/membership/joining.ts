@@ -1,5 +1,4 @@
-// The wait of an agent that joins its group for what the others have counted of its keys: until all of them have handed
-// over, or a time limit.
+// A joining agent waits until all other members have handed over the keys that it now owns, or until a time limit.
 
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";

@@ -1,6 +1,6 @@
-// Members whose records have gone from the store. The record of an agent goes with its lease, also when etcd was away and
-// the agent counts on: it writes the record again as soon as etcd answers. If others took over its keys in between, two
-// agents would count one key. So a member stays for a while after its record has gone, unless it is known to have ended.
+// Keeps members for a while after their records have gone from the store, unless they are known to have ended. An outage of
+// etcd ends the lease of a record although its agent counts on, and writes the record again once etcd answers. If others
+// took over its keys in between, two agents would count one key.
 
 import type { Clock } from "#base/clock.ts";
 import type { RingMember } from "./ring.ts";
@@ -9,8 +9,8 @@ import type { RingMember } from "./ring.ts";
 const SILENT_MS = 5_000;
 /** Milliseconds for which a member stays that answers probes, but does not come back to the store. */
 const HEARD_MS = 30_000;
-/** Milliseconds between two looks at whether it still answers. */
-const LOOK_MS = 1_000;
+/** Milliseconds between two checks whether it still answers. */
+const CHECK_MS = 1_000;
 
 interface LingeringOptions {
   readonly clock: Clock;
@@ -25,7 +25,7 @@ interface LingeringOptions {
 export class Lingering {
   readonly #options: LingeringOptions;
   #last: readonly RingMember[] = [];
-  /** When the records of those who stay went, by id, on the clock. */
+  /** When the record of each lingering member went, by id, on the clock. */
   readonly #gone = new Map<string, number>();
   #disarm: (() => void) | undefined;
 
@@ -33,7 +33,7 @@ export class Lingering {
     this.#options = options;
   }
 
-  /** Returns the members of the store, and those who stay although their records have gone. */
+  /** Returns the members of the store and the lingering ones. */
   withLingering(stored: readonly RingMember[]): readonly RingMember[] {
     const { clock, hasEnded, answers, changed } = this.#options;
     const now = clock.now();
@@ -41,7 +41,7 @@ export class Lingering {
     const names = new Set(stored.map(({ name }) => name));
     const before = new Map(this.#gone);
     this.#gone.clear();
-    let look = Number.POSITIVE_INFINITY;
+    let checkAt = Number.POSITIVE_INFINITY;
     const stay = this.#last.filter(({ id, name }) => {
       // A process that was started under its name is its successor.
       if (ids.has(id) || names.has(name) || hasEnded(id)) return false;
@@ -49,16 +49,16 @@ export class Lingering {
       const silent = now >= gone + SILENT_MS;
       if (now >= gone + HEARD_MS || (silent && !answers(id))) return false;
       this.#gone.set(id, gone);
-      look = Math.min(look, silent ? now + LOOK_MS : gone + SILENT_MS);
+      checkAt = Math.min(checkAt, silent ? now + CHECK_MS : gone + SILENT_MS);
       return true;
     });
     this.#disarm?.();
-    this.#disarm = stay.length === 0 ? undefined : clock.alarm(look - now, changed);
+    this.#disarm = stay.length === 0 ? undefined : clock.alarm(checkAt - now, changed);
     this.#last = [...stored, ...stay];
     return this.#last;
   }
 
-  /** Forgets everybody. */
+  /** Forgets all members. */
   clear(): void {
     this.#last = [];
     this.#gone.clear();

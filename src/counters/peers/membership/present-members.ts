@@ -5,7 +5,7 @@ import type { Log } from "#base/log.ts";
 import type { RingMember } from "./ring.ts";
 
 /** The member said that it leaves, or its process seems to have ended. */
-export type Exclusion = "left" | "gone";
+type Exclusion = "left" | "gone";
 
 export class PresentMembers {
   readonly #log: Log;

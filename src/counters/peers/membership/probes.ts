@@ -1,5 +1,5 @@
-// Probes between members: datagrams by which an agent notices that another one gives no answer, or that its process is
-// gone, sooner than the store does. Both sides prove with each datagram that they know the secret of the group.
+// Probes between members: datagrams that show sooner than the store that an agent does not answer, or that its process is
+// gone. Both sides prove with each datagram that they know the secret of the group.
 
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { createSocket, type Socket } from "node:dgram";
@@ -96,7 +96,7 @@ export class Probes {
     return socket.address().port;
   }
 
-  /** Whom to probe. */
+  /** The members to probe. */
   set(members: readonly RingMember[]): void {
     const present = new Map(members.map((member) => [member.id, member]));
     for (const [id, { member, socket }] of this.#probed) {
@@ -137,7 +137,7 @@ export class Probes {
       state: "unknown",
     };
     socket.on("error", (error: NodeJS.ErrnoException) => {
-      // Its name was not found, say. The next probe looks again.
+      // For example, its name was not found. The next probe connects again.
       if (probed.connection === "connecting") probed.connection = "none";
       if (error.code !== "ECONNREFUSED" || this.#probed.get(member.id) !== probed) return;
       probed.refused++;
@@ -191,8 +191,8 @@ export class Probes {
   }
 
   /**
-   * Whoever is refused datagrams asks the port of calls, too: a firewall that rejects datagrams would otherwise make
-   * agents count apart that are all alive.
+   * Asks the port of calls after refused datagrams: a firewall that rejects datagrams would otherwise make living agents
+   * count apart.
    */
   async #checkGone(probed: Probed): Promise<void> {
     if (probed.checking) return;

@@ -1,5 +1,4 @@
-// The members of a ring, read from the records of agents in the store. A record that names no usable address concerns
-// only its own agent: the others of the group go on.
+// Reads the members of a ring from the records of agents. A record without a usable address affects only its own agent.
 
 import type { Log } from "#base/log.ts";
 import { splitHostPort } from "#base/net/host-port.ts";

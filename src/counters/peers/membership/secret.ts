@@ -1,4 +1,4 @@
-// The secret of a group: the first agent leaves it in the store, whose rules of access protect it. It never travels between
+// The secret of a group: the first agent writes it to the store, whose access rules protect it. It is never sent between
 // agents; they prove to each other that they know it.
 
 import { createHmac, randomBytes } from "node:crypto";
@@ -59,7 +59,7 @@ interface FollowSecretOptions {
 
 /**
  * Follows the secret of a group until the signal aborts, and makes one where there is none. A secret that was deleted is
- * written again by agents that know it, so that those who join later still meet those who are there. A value that cannot
+ * written again by agents that know it, so that later members share counts with earlier ones. A value that cannot
  * be used is reported once, and replaced: by the secret that an agent knows, which stays in use, or after some seconds by
  * a new one. Otherwise agents that start later would never learn a secret.
  */

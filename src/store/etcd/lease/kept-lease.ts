@@ -1,4 +1,4 @@
-// A lease that outlives its own loss: when etcd has ended it, another one takes its place and its keys are written again.
+// A lease that is replaced when etcd has ended it: its keys are written again under the new one.
 
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";

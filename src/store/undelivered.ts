@@ -1,9 +1,9 @@
-// The changes that a reader of a watch has yet to see: the net difference between the state that it was given last and
-// the present one. Its memory is bounded by the entries of both, however many changes there were between them.
+// The changes that a watch has yet to deliver: the net difference between the state that its reader got last and the present
+// one. Memory is bounded by the entries of both states, not by the number of changes between them.
 
-import type { Batch, Entry } from "../../store.ts";
+import type { Batch, Entry } from "./store.ts";
 
-export class Unseen {
+export class Undelivered {
   /** Revision of each key that the reader has. */
   readonly #delivered = new Map<string, number>();
   #changed = new Map<string, Entry | undefined>();
