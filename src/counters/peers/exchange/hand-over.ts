@@ -17,12 +17,12 @@ interface HandOverOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly owned: OwnedLimiters;
-  /** Agents that have each bucket, the one that counts included. */
+  /** Agents that have each bucket, its owner included. */
   readonly replicas: number;
   /** The members of now, and whether this agent is about to leave them. */
   readonly now: () => { readonly ring: Ring; readonly leaving: boolean };
   readonly linkTo: (id: string) => Link | undefined;
-  /** This agent counts the bucket, which has changed or has other places for copies now. */
+  /** Copies a bucket of this agent, which has changed or has other replicas now. */
   readonly copy: (limiter: OwnedLimiter, lo: number, hi: number) => void;
 }
 
@@ -73,14 +73,14 @@ class Change {
     this.#keepsAll = this.#ownNext < 0 && !options.leaving;
   }
 
-  /** Whether this agent counts a key from now on. */
-  counts(lo: number, hi: number): boolean {
+  /** Whether this agent owns a key from now on. */
+  owns(lo: number, hi: number): boolean {
     return this.next.owner(lo, hi) === this.#ownNext;
   }
 
   /**
-   * Whether this agent hands a bucket over. Of those that hold it, the one ranked first in the old ring and still present
-   * does; the others only have copies. What it counted outside of the group is its own.
+   * Whether this agent hands a bucket over. Of the agents that hold it, the first of the old ring that is still present does;
+   * the others only have copies. An agent that was no member hands over everything that it counted.
    */
   handsOver(lo: number, hi: number): boolean {
     if (this.#ownBefore < 0) return true;
@@ -199,7 +199,7 @@ export class HandOver {
         if (++examined % STEP_KEYS === 0) yield;
         if (this.#closed) return;
         const [lo, hi] = [hashes[at] ?? 0, hashes[at + 1] ?? 0];
-        if (change.counts(lo, hi)) {
+        if (change.owns(lo, hi)) {
           copy(limiter, lo, hi);
           continue;
         }
@@ -217,7 +217,7 @@ export class HandOver {
     }
     // Slots have no copies: their owner hands them over.
     const removing = owned.slots.remove(
-      (lo, hi) => !change.counts(lo, hi),
+      (lo, hi) => !change.owns(lo, hi),
       ({ start, ...slot }) => change.add({ kind: "slot", ...slot, startMs: start - clock.now() }),
     );
     for (const _ of removing) {
@@ -226,7 +226,7 @@ export class HandOver {
     }
   }
 
-  /** Gives each bucket and slot to the agent that counts it now, this one included. `leaver` gets nothing. */
+  /** Gives each bucket and slot to its owner, which may be this agent. `leaver` gets nothing. */
   async deliver(all: readonly OwnTransfer[], leaver?: string): Promise<void> {
     if (this.#closed) return;
     const { id: own } = this.#options;

@@ -24,8 +24,8 @@ export class RingRecords {
   }
 
   /**
-   * The agents that count. Those that count in another way, or are of other implementations, do not. One whose counters
-   * have no usable address does not count either; one whose probes have none is not probed. Both are logged.
+   * The agents that own keys. Agents with another engine or of other implementations own none. One whose counters
+   * have no usable address owns none either; one whose probes have none is not probed. Both are logged.
    */
   membersOf(list: readonly Member[]): readonly RingMember[] {
     const reported = new Set<string>();

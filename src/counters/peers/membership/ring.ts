@@ -3,7 +3,7 @@
 
 import { createHash } from "node:crypto";
 
-/** One agent that counts for its group. */
+/** One agent that owns keys of its group. */
 export interface RingMember {
   /** Unique and lasting: a member that restarts under its name counts the same keys again. */
   readonly name: string;
@@ -27,7 +27,7 @@ export class Ring {
     );
   }
 
-  /** The index of the member that counts a key, or that would if only those marked in `among` were left; -1 if none is. */
+  /** The index of the owner of a key, of all members or of those marked in `among`; -1 if there is none. */
   owner(lo: number, hi: number, among?: readonly boolean[]): number {
     const hashes = this.#hashes;
     let first = -1;
@@ -43,7 +43,7 @@ export class Ring {
     return first;
   }
 
-  /** So many members in the order in which they count a key, each when those before it are gone. */
+  /** The owner of a key, and the members that would own it after each other; `count` of them. */
   first(count: number, lo: number, hi: number): readonly RingMember[] {
     const hashes = this.#hashes;
     const scores: number[] = [];
