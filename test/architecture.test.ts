@@ -44,8 +44,11 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   sync: ["circuit", "policy", "wire/protobuf"],
   // Agents follow; they load nothing of the policy language.
   "sync/follow": ["flow", "circuit", "wire/protobuf", "store"],
-  fleet: [
+  fleet: ["store", "sync/keys.ts", "wire/protobuf"],
+  "fleet/calls": ["client", "store", "sync/keys.ts", "wire/protobuf"],
+  counters: [
     "flow",
+    "fleet",
     "client",
     "store",
     "sync/keys.ts",
@@ -53,7 +56,6 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "telemetry/metrics",
     "runtime/life",
   ],
-  "fleet/calls": ["client", "store", "sync/keys.ts", "wire/protobuf"],
   kube: [],
   "kube/api": ["client", "runtime/life"],
   "kube/discovery": ["client", "runtime/life"],
@@ -74,6 +76,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   agent: [
     "flow",
     "fleet",
+    "counters",
     "api",
     "client",
     "config",
@@ -213,7 +216,8 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       reports: [],
     },
   },
-  fleet: { parts: { calls: [], leases: [], redis: ["leases"], peers: ["leases"] } },
+  fleet: { parts: { calls: [] } },
+  counters: { parts: { leases: [], redis: ["leases"], peers: ["leases"] } },
   telemetry: {
     shared: [],
     parts: { log: [], metrics: [], flows: ["metrics"], alerts: ["metrics"], crash: [] },

@@ -2,11 +2,11 @@
 
 import { splitHostPort } from "#base/net/host-port.ts";
 import type { AgentConfig } from "#config/tree.ts";
+import type { EngineName } from "#counters/group-engines.ts";
+import { type OpenCounters, openSharedCounters } from "#counters/open-counters.ts";
 import { openPeerPort } from "#daemon/peer-port.ts";
 import type { SluiceProcess } from "#daemon/process.ts";
-import type { EngineName } from "#fleet/group-engines.ts";
 import type { OwnGroup } from "#fleet/members.ts";
-import { type OpenCounters, openSharedCounters } from "#fleet/shared-counters.ts";
 import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import { podAddress } from "./peers.ts";
 

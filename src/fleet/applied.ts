@@ -1,5 +1,5 @@
-// The versions of policies that agents apply: each agent leaves them in the store, under its lease, and controllers
-// compare them with the versions that they run.
+// The versions of policies that agents apply. Each agent writes them to the store, under its lease; controllers compare them
+// with the versions that they run.
 
 import { createHash } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
@@ -16,7 +16,7 @@ import type { Member } from "./members.ts";
 const MESSAGE = "sluice.fleet.v1.Applied";
 
 /** A version of a policy. */
-export interface PolicyVersionName {
+interface PolicyVersionName {
   readonly policyName: string;
   readonly policyHash: string;
 }
@@ -29,7 +29,7 @@ export function versionNumber({ policyName, policyHash }: PolicyVersionName): bi
 /** Reasons for which rules of policies were refused, one of each policy, by its name. */
 export type Refusals = ReadonlyMap<string, string>;
 
-/** Policies of which a refusal is told, and the size of its reason in bytes. */
+/** Most policies whose refusal is published, and the largest size of a reason in bytes. */
 const MAX_REFUSALS = 20;
 const MAX_REASON = 300;
 
@@ -141,7 +141,7 @@ interface FollowAppliedOptions {
 }
 
 /** Report of one agent. */
-export interface AgentApplied {
+interface AgentApplied {
   /** Numbers of the versions that are wholly in force. */
   readonly versions: ReadonlySet<bigint>;
   readonly refusals: Refusals;
@@ -216,11 +216,11 @@ function read(value: Uint8Array): AgentApplied {
     throw new Fault("RESOURCE_EXHAUSTED", `${wanted}, got ${value.length} bytes`);
   }
   const { policies, refused } = decode(MESSAGE, value);
-  const told = refused.slice(0, MAX_REFUSALS);
+  const published = refused.slice(0, MAX_REFUSALS);
   return {
     versions: new Set(policies),
     refusals: new Map(
-      told.map(({ policy, reason }) => [policy, cutText(printable(reason), MAX_REASON)]),
+      published.map(({ policy, reason }) => [policy, cutText(printable(reason), MAX_REASON)]),
     ),
   };
 }

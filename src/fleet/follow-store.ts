@@ -1,5 +1,4 @@
-// Follows keys of the store for as long as it is wanted. A store that refuses is asked again, since rights may be granted
-// later.
+// Follows keys of the store until a signal aborts. After a refusal it asks again, because rights may be granted later.
 
 import { pause } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";

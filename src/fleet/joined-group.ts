@@ -20,8 +20,8 @@ export interface JoinOptions {
   readonly announced: (fault: Fault | undefined) => void;
 }
 
-/** Most agents with the address of this one against which it insists; each restart of one counts as another. */
-const MAX_TWINS = 16;
+/** Most agents over whose records at its address this one writes its own; each restart of one counts as another. */
+const MAX_RIVALS = 16;
 
 export class JoinedGroup implements OwnGroup {
   readonly #options: JoinOptions;
@@ -31,10 +31,10 @@ export class JoinedGroup implements OwnGroup {
   #address: string | undefined;
   /** Whether the list had a record at the address of this agent when it changed last. */
   #isListed = false;
-  /** The list has had the record of this agent at its address. */
+  /** The list has had the record of this agent since it was announced at its address. */
   #wasListed = false;
-  /** Ids of other agents whose record was there while that of this one was not. */
-  readonly #twins = new Set<string>();
+  /** Ids of other agents over whose records this one has written its own. */
+  readonly #rivals = new Set<string>();
   #left = false;
 
   constructor(options: JoinOptions) {
@@ -44,7 +44,7 @@ export class JoinedGroup implements OwnGroup {
     this.#keys = new LeasedKeys({ store, clock, log, written });
     this.#members.onChange(() => {
       this.#restoreRecord();
-      this.#answerTwin();
+      this.#resolveConflict();
     });
   }
 
@@ -80,19 +80,19 @@ export class JoinedGroup implements OwnGroup {
     this.#write();
   }
 
-  /** Writes the record: from now on this agent can be reached at `address`. */
+  /** Announces this agent: it can be reached at `address`. */
   announce(address: string): void {
     this.#address = address;
     this.#write();
   }
 
-  /** Writes which versions of policies this agent applies, until it leaves. */
+  /** Publishes the versions of policies that this agent applies. */
   publish(applied: Uint8Array): void {
     const { group, id } = this.#options;
     this.#keys.put(appliedKey(group, id), applied);
   }
 
-  /** Takes the record back, so that nobody asks this agent any more. */
+  /** Deletes the record, so that nobody asks this agent any more. */
   async leave(): Promise<void> {
     this.#left = true;
     await this.#keys.close();
@@ -109,8 +109,8 @@ export class JoinedGroup implements OwnGroup {
   }
 
   /**
-   * Somebody has deleted the record of this agent, or written one in its place that is left out. Without a record, other
-   * agents would count apart from this one.
+   * Writes the record again when it was deleted, or replaced by one that is left out. Without a record, other agents would
+   * count apart from this one.
    */
   #restoreRecord(): void {
     const { self, list, leftOut } = this;
@@ -122,25 +122,26 @@ export class JoinedGroup implements OwnGroup {
   }
 
   /**
-   * Another agent has overwritten the record of this one, because both announce one address. This agent is announced by its
-   * id from then on, so that both are members. Where it has not seen its own record yet, the other may be one of a process
-   * that was restarted: then it writes once more, against each other agent only once, so that they come to an end.
+   * Another agent has overwritten the record of this one, because both announce one address. From then on this agent is
+   * announced by its id, so that both are members. If it has not seen its own record yet, the other record may be that of its
+   * own process before a restart: then it writes its record once more, once for each other agent, so that this ends.
    */
-  #answerTwin(): void {
+  #resolveConflict(): void {
     const { self, list } = this;
     if (self === undefined || this.#left) return;
     this.#wasListed ||= list.some(({ id, address }) => id === self.id && address === self.address);
-    const twin = list.find(({ address, id }) => address === self.address && id !== self.id);
-    if (twin === undefined) return;
+    const rival = list.find(({ address, id }) => address === self.address && id !== self.id);
+    if (rival === undefined) return;
     if (this.#wasListed) {
       this.#options.log.warn(
         { address: self.address },
         `another agent announces the address of this one, ${self.address}, so this one is announced as ${self.id}: set peer_discovery.advertisement_addr`,
       );
       this.#wasListed = false;
+      this.#keys.release(peerKey(self.group, self.address));
       this.announce(self.id);
-    } else if (!this.#twins.has(twin.id) && this.#twins.size < MAX_TWINS) {
-      this.#twins.add(twin.id);
+    } else if (!this.#rivals.has(rival.id) && this.#rivals.size < MAX_RIVALS) {
+      this.#rivals.add(rival.id);
       this.#write();
     }
   }

@@ -1,5 +1,5 @@
-// The agents that share a store, as the records say that each of them leaves there: an agent knows those of its group,
-// a controller all of them.
+// The agents that share a store, read from the record of each. An agent follows the records of its group, a controller those
+// of all groups.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
@@ -27,7 +27,7 @@ export interface Members {
   /** In order of their keys. The same object as long as nobody comes, changes or goes. */
   readonly list: readonly Member[];
   /**
-   * The listener is called after each change of the list, and of the records that are left out of it; what it throws is
+   * The listener is called after each change of the list, and of the records that are left out of it; its errors are
    * logged. The returned function removes it.
    */
   onChange(listener: () => void): () => void;
@@ -37,7 +37,7 @@ export interface Members {
 export interface OwnGroup extends Members {
   /** This process as others see it; undefined until its port is open. */
   readonly self: Member | undefined;
-  /** Resolves when the store has told who the members are, or this is closed. */
+  /** Resolves when the members are known, or this is closed. */
   readonly known: Promise<void>;
   /** Records of the group that are left out of the list, by key, each with the reason. */
   readonly leftOut: ReadonlyMap<string, string>;
@@ -111,7 +111,7 @@ export class FollowedMembers implements Members {
     return this.#refused;
   }
 
-  /** Resolves when the store has told who the members are, or this is closed. */
+  /** Resolves when the members are known, or this is closed. */
   get known(): Promise<void> {
     return this.#first.promise;
   }

@@ -36,7 +36,7 @@ export interface EtcdStoreOptions {
   /** The proxies to connect through; without this, none. */
   readonly proxy?: EtcdClientOptions["proxy"];
   /**
-   * Called with the reason when the store cannot be used (any more): no server answers, or those that do refuse the
+   * Called with the reason when the store cannot be used: no server answers, or those that do refuse the
    * user; and with undefined when it can be used, for the first time or again.
    */
   readonly usable?: (fault: Fault | undefined) => void;
@@ -70,7 +70,7 @@ class EtcdBackedStore implements EtcdStore {
     const { settings, clock, chance, log, proxy } = options;
     this.#options = options;
     this.#keys = new Keys(settings.namespace);
-    const reachable = (fault: Fault | undefined) => this.#found(this.#client, fault);
+    const reachable = (fault: Fault | undefined) => this.#reported(this.#client, fault);
     this.#client = new EtcdClient({ settings, clock, chance, log, proxy, reachable });
   }
 
@@ -92,7 +92,7 @@ class EtcdBackedStore implements EtcdStore {
     const written = await this.#write(ops, options, lease);
     if (written === undefined) return undefined;
     // The last write owns the key.
-    for (const each of this.#leases) each.released(ops);
+    for (const each of this.#leases) for (const { key } of ops) each.release(key);
     if (written.used !== undefined) await lease?.written(ops, written.used);
     return written.revision;
   }
@@ -120,7 +120,7 @@ class EtcdBackedStore implements EtcdStore {
       clock,
       log,
       counts: this.counts,
-      refused: (fault) => this.#found(watch, fault),
+      refused: (fault) => this.#reported(watch, fault),
     });
     const stop = () => watch.close();
     this.#watches.add(watch);
@@ -137,7 +137,7 @@ class EtcdBackedStore implements EtcdStore {
       signal.removeEventListener("abort", stop);
       watch.close();
       this.#watches.delete(watch);
-      if (this.#faults.has(watch)) this.#found(watch, undefined);
+      if (this.#faults.has(watch)) this.#reported(watch, undefined);
     }
   }
 
@@ -185,9 +185,9 @@ class EtcdBackedStore implements EtcdStore {
     }
   }
 
-  #found(who: unknown, fault: Fault | undefined): void {
-    if (fault === undefined) this.#faults.delete(who);
-    else this.#faults.set(who, fault);
+  #reported(part: unknown, fault: Fault | undefined): void {
+    if (fault === undefined) this.#faults.delete(part);
+    else this.#faults.set(part, fault);
     const [reason] = this.#faults.values();
     const usable = reason === undefined;
     if (this.#usable === usable) return;

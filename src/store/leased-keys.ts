@@ -1,11 +1,12 @@
-// Keys that tell others about this process, and that end with it: they are written under one lease, in the background,
-// again and again until the store takes them.
+// Keys that describe this process to others and end with it. They are written under one lease, in the background, with
+// retries until the store takes them.
 
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import type { Lease, Op, Store } from "./store.ts";
+import { LeaseOnDemand } from "./lease-on-demand.ts";
+import type { Op, Store } from "./store.ts";
 
 interface LeasedKeysOptions {
   readonly store: Pick<Store, "lease" | "commit">;
@@ -22,9 +23,9 @@ const RETRY_MS = 1_000;
 
 export class LeasedKeys {
   readonly #options: LeasedKeysOptions;
+  readonly #lease: LeaseOnDemand;
   /** Writes that the store does not have yet. Of several writes of one key only the last is kept. */
   readonly #unwritten = new Map<string, Op>();
-  #lease: Promise<Lease> | undefined;
   #writing: Promise<void> | undefined;
   #disarm: (() => void) | undefined;
   #closed = false;
@@ -32,6 +33,7 @@ export class LeasedKeys {
 
   constructor(options: LeasedKeysOptions) {
     this.#options = options;
+    this.#lease = new LeaseOnDemand(options.store);
   }
 
   put(key: string, value: Uint8Array): void {
@@ -40,6 +42,12 @@ export class LeasedKeys {
 
   delete(key: string): void {
     this.#write({ kind: "delete", key });
+  }
+
+  /** Leaves a key to another owner, as it is. */
+  release(key: string): void {
+    this.#unwritten.delete(key);
+    void this.#lease.release(key);
   }
 
   /** Deletes all keys. Where the store is away, they end with the lease. */
@@ -53,8 +61,7 @@ export class LeasedKeys {
 
   async #revoke(): Promise<void> {
     await this.#writing;
-    const lease = await this.#lease?.catch(() => undefined);
-    await lease?.revoke().catch(() => undefined);
+    await this.#lease.revoke();
   }
 
   #write(op: Op): void {
@@ -64,20 +71,16 @@ export class LeasedKeys {
   }
 
   async #writeAll(): Promise<void> {
-    const { store, clock } = this.#options;
+    const { clock } = this.#options;
     // All writes of the same turn of the event loop go into one commit.
     await undefined;
     while (this.#unwritten.size > 0) {
       const ops = [...this.#unwritten.values()];
       this.#unwritten.clear();
       try {
-        this.#lease ??= store.lease();
-        await store.commit(ops, { lease: await this.#lease });
+        await this.#lease.commit(ops);
         this.#report(undefined);
       } catch (thrown) {
-        await this.#lease?.catch(() => {
-          this.#lease = undefined;
-        });
         if (this.#closed) break;
         for (const op of ops) {
           if (!this.#unwritten.has(op.key)) this.#unwritten.set(op.key, op);

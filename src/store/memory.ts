@@ -2,6 +2,7 @@
 
 import { Fault } from "#base/fault.ts";
 import type { Batch, CommitOptions, Entry, Guard, Leadership, Lease, Op, Store } from "./store.ts";
+import { Undelivered } from "./undelivered.ts";
 
 /** A signal that never aborts: within one process leadership cannot be lost. */
 const never = (): AbortSignal => new AbortController().signal;
@@ -42,6 +43,7 @@ class MemoryStore implements Store {
         this.#leased.delete(lease);
         this.#write([...keys].map((key) => ({ kind: "delete", key })));
       },
+      release: (key) => void this.#leased.get(lease)?.delete(key),
     };
     this.#leased.set(lease, new Set());
     return lease;
@@ -49,12 +51,11 @@ class MemoryStore implements Store {
 
   async *watch(prefixes: readonly string[], signal: AbortSignal): AsyncIterable<Batch> {
     if (signal.aborted) return;
-    const watcher = new Watcher(prefixes);
+    const watcher = new Watcher(prefixes, this.#revision, this.#under(prefixes));
     const stop = () => watcher.close();
     this.#watchers.add(watcher);
     signal.addEventListener("abort", stop, { once: true });
     try {
-      yield { revision: this.#revision, puts: this.#under(prefixes), deletes: [] };
       for (;;) {
         const batch = await watcher.next();
         if (batch === undefined) return;
@@ -108,44 +109,45 @@ function within(prefixes: readonly string[], key: string): boolean {
   return prefixes.some((prefix) => key.startsWith(prefix));
 }
 
-/** The changes that one watcher has yet to see: commits that arrive faster than it reads merge into one difference. */
+/** A reader of some prefixes. Commits that arrive faster than it reads merge into one difference. */
 class Watcher {
   readonly #prefixes: readonly string[];
-  #unseen: { revision: number; readonly changed: Map<string, Entry | undefined> } | undefined;
-  #wake: (() => void) | undefined;
+  readonly #undelivered = new Undelivered();
+  #wake: () => void = () => undefined;
   #closed = false;
 
-  constructor(prefixes: readonly string[]) {
+  constructor(prefixes: readonly string[], revision: number, entries: readonly Entry[]) {
     this.#prefixes = prefixes;
+    for (const entry of entries) this.#undelivered.put(entry);
+    this.#undelivered.reached(revision, "listed");
   }
 
   changed(revision: number, keys: ReadonlySet<string>, entries: ReadonlyMap<string, Entry>): void {
     const ours = [...keys].filter((key) => within(this.#prefixes, key));
     if (ours.length === 0) return;
-    this.#unseen ??= { revision, changed: new Map() };
-    this.#unseen.revision = revision;
-    for (const key of ours) this.#unseen.changed.set(key, entries.get(key));
-    this.#wake?.();
+    for (const key of ours) {
+      const entry = entries.get(key);
+      if (entry === undefined) this.#undelivered.delete(key);
+      else this.#undelivered.put(entry);
+    }
+    this.#undelivered.reached(revision, "changed");
+    this.#wake();
   }
 
   close(): void {
     this.#closed = true;
-    this.#wake?.();
+    this.#wake();
   }
 
   /** The next difference, or undefined once the watch has ended. */
   async next(): Promise<Batch | undefined> {
-    while (this.#unseen === undefined && !this.#closed) {
+    while (!this.#closed) {
+      const batch = this.#undelivered.take();
+      if (batch !== undefined) return batch;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
     }
-    this.#wake = undefined;
-    if (this.#closed || this.#unseen === undefined) return undefined;
-    const { revision, changed } = this.#unseen;
-    this.#unseen = undefined;
-    const keys = [...changed.keys()].sort();
-    const puts = keys.map((key) => changed.get(key)).filter((entry) => entry !== undefined);
-    return { revision, puts, deletes: keys.filter((key) => changed.get(key) === undefined) };
+    return undefined;
   }
 }

@@ -23,7 +23,7 @@ export interface Entry {
   readonly revision: number;
   /** Revision of the commit that created the key. It is not changed by later writes, until the key is deleted. */
   readonly created: number;
-  /** Whether the key was last written under a lease, so that it ends with whoever wrote it. */
+  /** Whether the key was last written under a lease, so that it ends with its writer. */
   readonly leased: boolean;
 }
 
@@ -34,7 +34,7 @@ export interface Batch {
   readonly deletes: readonly string[];
   /**
    * True when this state does not follow from the one before: the store lost its data, went back to an older state, or is
-   * another one. What is deleted here was then lost rather than deleted by anybody.
+   * another one. Its deletes were losses, not deletions.
    */
   readonly reset?: boolean;
 }
@@ -45,6 +45,8 @@ export interface Batch {
  */
 export interface Lease {
   revoke(): Promise<void>;
+  /** A key belongs to another owner now: it stays as it is, and is not written again with the lease. */
+  release(key: string): void;
 }
 
 export interface LeaseOptions {
@@ -100,7 +102,7 @@ export type OpenStore = (context: {
   readonly chance: Chance;
   readonly log: Log;
   /**
-   * Called with the reason when the store cannot be used (any more), and with undefined when it can: for the first time,
+   * Called with the reason when the store cannot be used, and with undefined when it can: for the first time,
    * or again.
    */
   readonly usable: (fault: Fault | undefined) => void;

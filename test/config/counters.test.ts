@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ConfigFault } from "#config/fault.ts";
 import { loadConfig } from "#config/load.ts";
-import { LONGEST_LEASE_MS } from "#flow/counters/bucket-home.ts";
+import { LONGEST_LEASE_MS } from "#counters/leases/bucket-owner.ts";
 
 function load(duration: string) {
   const env = { SVC_AGENT_COUNTERS_LEASE_DURATION: duration };

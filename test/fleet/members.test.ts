@@ -272,6 +272,42 @@ test("agents that announce one address are all members: whoever lost it is annou
   assert.deepEqual(warnings(), [1, 1, 0]);
 });
 
+test("an agent that has left does not contend for its address", async (t) => {
+  const store = memoryStore();
+  const one = join(t, store);
+  one.announce("same:8080");
+  await until("it is there", () => one.list.length === 1);
+  await one.leave();
+  await store.commit([recordOf("same:8080", "id-2")], { lease: await store.lease() });
+  await until("the other is there", () => one.list[0]?.id === "id-2");
+  assert.equal(one.self?.address, "same:8080");
+  assert.deepEqual(one.lines, []);
+});
+
+test("etcd: an agent that gave up its address leaves it alone when its lease is lost", async (t) => {
+  const etcd = await startEtcd(t);
+  const settings = etcdSettings(etcd.endpoints, { lease_ttl: 2_000 });
+  const all = followAll(t, openEtcd(t, settings));
+  const one = join(t, openEtcd(t, settings));
+  one.announce("same:8080");
+  await until("the first is there", () => one.list.length === 1);
+  const [, lease = ""] = (await etcd.ctl("lease", "list")).split("\n");
+  const two = join(t, openEtcd(t, settings), { id: "id-2" });
+  two.announce("same:8080");
+  await until("both are there", () => addresses(all).join() === "id-1,same:8080");
+  const states: string[] = [];
+  all.onChange(() => states.push(all.list.map(({ id }) => id).join()));
+  await etcd.ctl("lease", "revoke", lease);
+  await until("its record went and came back", () => states.join(" ") === "id-2 id-1,id-2");
+  assert.deepEqual(
+    all.list.map(({ id, address }) => [id, address]),
+    [
+      ["id-1", "id-1"],
+      ["id-2", "same:8080"],
+    ],
+  );
+});
+
 test("of agents that announce one address at the same time each is a member", async (t) => {
   const store = memoryStore();
   const twins = ["id-1", "id-2", "id-3"].map((id) => join(t, store, { id }));

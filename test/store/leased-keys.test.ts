@@ -22,7 +22,10 @@ function leasedKeys() {
       waiting.push((fault) => (fault === undefined ? resolve(value) : reject(fault)));
     });
   };
-  const lease: Lease = { revoke: () => asked("revoke", undefined) };
+  const lease: Lease = {
+    revoke: () => asked("revoke", undefined),
+    release: (key) => void events.push(`release ${key}`),
+  };
   const keys = new LeasedKeys({
     store: {
       lease: () => asked("lease", lease),

@@ -21,6 +21,7 @@ import type { GrpcService, Route } from "#base/handler.ts";
 import { configurationPage } from "#config/reference/page.ts";
 import { configSchema } from "#config/reference/schema.ts";
 import type { ProcessName } from "#config/tree.ts";
+import { type PeerEngine, statsRoute } from "#counters/peers/peer-engine.ts";
 import { processRoutes } from "#daemon/ports.ts";
 import { Connections } from "#fleet/calls/connections.ts";
 import { RejectReason } from "#flow/flow.ts";
@@ -38,8 +39,6 @@ import { LogLevels } from "#telemetry/log/levels.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { metricsPage } from "#telemetry/metrics/page.ts";
 import { policyWebhook } from "../../src/controller/resources/policy-webhook.ts";
-import { statsRoute } from "../../src/fleet/peers/engine.ts";
-import type { PeerCounters } from "../../src/fleet/peers/peer-counters.ts";
 import { faultMatrixPage } from "../fleet/faults/page.ts";
 import { configOf } from "../kit/sluice/config.ts";
 import { CHART_FILES } from "./charts.ts";
@@ -112,7 +111,7 @@ function routesPage(): string {
     ...peerRoutes(peers),
     ...controlPointRoutes(noPoints),
     ...entityRoutes(NO_ENTITIES),
-    statsRoute({} as PeerCounters),
+    statsRoute({} as PeerEngine),
     ...process,
     ...profiling.routes,
   ];

@@ -152,7 +152,7 @@ export const countersConfig = table(
       duration: duration(
         "1s",
         "How long leased tokens count as outstanding. A longer lease takes fewer requests; an agent that dies loses what it has leased for that long.",
-        // As `flow/counters/bucket-home.ts` has it; a test compares the two.
+        // As `counters/leases/bucket-owner.ts` has it; a test compares the two.
         { least: "above 0s", most: "1m", own: true },
       ),
       max_keys: number(

@@ -1,5 +1,4 @@
-// All agents that a controller knows, and how it asks them: over their connection where they have one, else through the
-// store.
+// The agents that a controller knows. It asks each over its connection, or through the store where there is none.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
@@ -14,7 +13,7 @@ interface AgentsOptions {
   readonly questions: Pick<Questions, "ask">;
   readonly connections: Pick<Connections, "ask" | "has" | "list">;
   readonly clock: Clock;
-  readonly log?: Pick<Log, "debug">;
+  readonly log: Pick<Log, "debug">;
 }
 
 /** Outcomes of one request to many agents, by agent. */
@@ -59,10 +58,10 @@ export class Agents {
   async ask(member: Member, request: Request, signal?: AbortSignal): Promise<Uint8Array> {
     const { clock, log } = this.#options;
     const started = clock.now();
-    const told = (result: LogFields) => {
+    const logOutcome = (result: LogFields) => {
       const { group, address } = member;
       const ms = Math.round(clock.now() - started);
-      log?.debug?.(
+      log.debug?.(
         { group, address, way: this.reachedBy(member), request: request.name, ms, ...result },
         "asked an agent",
       );
@@ -80,13 +79,13 @@ export class Agents {
       await this.#turn(stop.signal);
       const reply = await this.#send(member, request, stop.signal).finally(() => this.#next());
       this.counts.answered += 1;
-      told({ bytes: reply.length });
+      logOutcome({ bytes: reply.length });
       return reply;
     } catch (thrown) {
       this.counts.failed += 1;
       const inTime = `no answer within ${ANSWER_MS} ms`;
       const fault = late ? new Fault("DEADLINE_EXCEEDED", inTime) : thrown;
-      told({ error: fault });
+      logOutcome({ error: fault });
       throw fault;
     } finally {
       disarm();

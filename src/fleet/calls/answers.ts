@@ -1,10 +1,11 @@
-// Answers requests that controllers leave in the store: under the id of this process, and, as controllers of the
-// reference do, under its host name.
+// Answers requests of controllers in the store: those under the id of this process, and those under its host name, where
+// controllers of the reference write them.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import type { Batch, Lease, Op, Store } from "#store/store.ts";
+import { LeaseOnDemand } from "#store/lease-on-demand.ts";
+import type { Batch, Store } from "#store/store.ts";
 import { requestKey, responseKey } from "#sync/keys.ts";
 import { followStore } from "../follow-store.ts";
 import type { FunctionRunner } from "./functions.ts";
@@ -30,17 +31,18 @@ const NO_MESSAGE = 0x07;
 
 export class Answers {
   readonly #options: AnswersOptions;
+  readonly #lease: LeaseOnDemand;
   readonly #stop = new AbortController();
   readonly #open = new Set<string>();
   readonly #ended: Promise<void>;
-  #lease: Promise<Lease> | undefined;
 
   constructor(options: AnswersOptions) {
     this.#options = options;
-    const { id, hostname } = options;
+    const { id, hostname, store } = options;
+    this.#lease = new LeaseOnDemand(store, { ttlMs: CALL_LEASE_MS });
     this.#ended = followStore({
       ...options,
-      // With the separator at their ends: `node1` must not answer what is meant for `node10`.
+      // With the separator at their ends: `node1` must not answer requests to `node10`.
       prefixes: [requestKey(id, ""), requestKey(hostname, "")],
       what: "requests of controllers",
       apply: (batch) => this.#apply(batch),
@@ -51,12 +53,11 @@ export class Answers {
   async close(): Promise<void> {
     this.#stop.abort();
     await this.#ended;
-    const lease = await this.#lease?.catch(() => undefined);
-    await lease?.revoke().catch(() => undefined);
+    await this.#lease.revoke();
   }
 
   #apply({ puts, deletes }: Batch): void {
-    // The answer goes with the request: whoever asked has it, or has ended.
+    // The answer goes with the request: the controller has it, or has ended.
     const over = deletes.filter((key) => this.#open.delete(key));
     if (over.length > 0) void this.#drop(over);
     for (const { key, value } of puts) {
@@ -79,28 +80,12 @@ export class Answers {
       const response = responseOf(key);
       // The first answer counts: agents may share the name of their host.
       const guards = [{ key: response, revision: 0 }];
-      await this.#commit([{ kind: "put", key: response, value }], guards);
+      await this.#lease.commit([{ kind: "put", key: response, value }], { guards });
     } catch (thrown) {
       log.warn({}, `an answer to a controller was not written: ${Fault.from(thrown).message}`);
     }
     // The request may have ended while the answer was on its way.
     if (!this.#open.has(key)) await this.#drop([key]);
-  }
-
-  async #commit(
-    ops: readonly Op[],
-    guards: readonly { readonly key: string; readonly revision: number }[],
-  ): Promise<void> {
-    const { store } = this.#options;
-    this.#lease ??= store.lease({ ttlMs: CALL_LEASE_MS });
-    try {
-      await store.commit(ops, { lease: await this.#lease, guards });
-    } catch (thrown) {
-      await this.#lease?.catch(() => {
-        this.#lease = undefined;
-      });
-      throw thrown;
-    }
   }
 
   /** An answer that cannot be deleted now ends with the lease. */

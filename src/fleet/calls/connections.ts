@@ -1,5 +1,5 @@
-// The agents that are connected to this controller, so that it can ask them without the store: the service that they
-// connect to, and requests over their connections.
+// Calls to agents that are connected to this controller: the service that they connect to, and requests over their
+// connections.
 
 import { Fault } from "#base/fault.ts";
 import type { GrpcService, Stream } from "#base/handler.ts";

@@ -14,7 +14,7 @@ export type Functions = ReadonlyMap<
 
 /** Requests that run at the same time; as many as there are controllers and people who ask. */
 const MAX_RUNNING = 32;
-/** Milliseconds that a function may take. Whoever asked waits no longer. */
+/** Milliseconds that a function may take. No caller waits longer. */
 const MAX_MS = 30_000;
 
 export const OUTCOMES = ["answered", "failed", "refused"] as const;
@@ -25,10 +25,10 @@ export class FunctionRunner {
   readonly counts: Record<Outcome, number> = { answered: 0, failed: 0, refused: 0 };
   readonly #functions: Functions;
   readonly #clock: Clock;
-  readonly #log: Pick<Log, "debug"> | undefined;
+  readonly #log: Pick<Log, "debug">;
   #running = 0;
 
-  constructor(functions: Functions, clock: Clock, log?: Pick<Log, "debug">) {
+  constructor(functions: Functions, clock: Clock, log: Pick<Log, "debug">) {
     this.#functions = functions;
     this.#clock = clock;
     this.#log = log;
@@ -46,11 +46,11 @@ export class FunctionRunner {
       const reply = await this.#inTime(this.#call(bytes));
       if (reply.length > MAX_REPLY_BYTES) throw tooLarge(reply, MAX_REPLY_BYTES);
       this.counts.answered += 1;
-      this.#log?.debug?.({ request: nameIn(bytes), bytes: reply.length }, "answered a controller");
+      this.#log.debug?.({ request: nameIn(bytes), bytes: reply.length }, "answered a controller");
       return { reply };
     } catch (thrown) {
       this.counts.failed += 1;
-      this.#log?.debug?.({ request: nameIn(bytes), error: thrown }, "answered a controller");
+      this.#log.debug?.({ request: nameIn(bytes), error: thrown }, "answered a controller");
       return { fault: Fault.from(thrown) };
     } finally {
       this.#running -= 1;

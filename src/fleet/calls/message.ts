@@ -8,7 +8,7 @@ import { ProtoWriter } from "#wire/protobuf/writer.ts";
 
 /** A request as its sender states it. */
 export interface Request {
-  /** Full name of the message, which says what is asked. */
+  /** Full name of the message, which names the function. */
   readonly name: string;
   readonly message: Uint8Array;
 }

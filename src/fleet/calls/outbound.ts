@@ -1,4 +1,4 @@
-// The connection of an agent to one controller, over which the controller asks it. It is made again as often as it ends.
+// The connection of an agent to one controller, over which the controller calls it. After each end it connects again.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";

@@ -1,8 +1,9 @@
-// Asks agents through the store: a request under a key of the agent, and its answer under another one.
+// Calls agents through the store: a key of the agent holds the request, another key its answer.
 
 import { type Chance, uuid } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
-import type { Batch, Lease, Store } from "#store/store.ts";
+import { LeaseOnDemand } from "#store/lease-on-demand.ts";
+import type { Batch, Store } from "#store/store.ts";
 import { RESPONSES, requestKey, responseKey } from "#sync/keys.ts";
 import type { Member } from "../members.ts";
 import { CALL_LEASE_MS } from "./answers.ts";
@@ -16,15 +17,16 @@ interface OpenQuestion {
 export class Questions {
   readonly #store: Store;
   readonly #chance: Chance;
+  readonly #lease: LeaseOnDemand;
   /** By the key of the answer. */
   readonly #waiting = new Map<string, OpenQuestion>();
   readonly #stop = new AbortController();
-  #lease: Promise<Lease> | undefined;
   #watching: { readonly ready: Promise<void>; readonly ended: Promise<void> } | undefined;
 
   constructor(store: Store, chance: Chance) {
     this.#store = store;
     this.#chance = chance;
+    this.#lease = new LeaseOnDemand(store, { ttlMs: CALL_LEASE_MS });
   }
 
   /** Resolves to the encoded reply. @throws Fault as the agent answered it, or that of the store; CANCELLED by `signal` */
@@ -45,7 +47,8 @@ export class Questions {
       if (signal.aborted) cancel();
       // The answer may come before the commit of the request has returned.
       await Promise.race([this.#watch(), answered.promise]);
-      await Promise.race([this.#put(key, writeRequest(request)), answered.promise]);
+      const put = { kind: "put", key, value: writeRequest(request) } as const;
+      await Promise.race([this.#lease.commit([put]), answered.promise]);
       const bytes = await answered.promise;
       if (!own) return bounded(bytes);
       const answer = readAnswer(bytes);
@@ -63,20 +66,7 @@ export class Questions {
     this.#stop.abort();
     this.#fail(new Fault("CANCELLED", "the controller stops"));
     await this.#watching?.ended;
-    const lease = await this.#lease?.catch(() => undefined);
-    await lease?.revoke().catch(() => undefined);
-  }
-
-  async #put(key: string, value: Uint8Array): Promise<void> {
-    this.#lease ??= this.#store.lease({ ttlMs: CALL_LEASE_MS });
-    try {
-      await this.#store.commit([{ kind: "put", key, value }], { lease: await this.#lease });
-    } catch (thrown) {
-      await this.#lease?.catch(() => {
-        this.#lease = undefined;
-      });
-      throw thrown;
-    }
+    await this.#lease.revoke();
   }
 
   /** Resolves when answers are seen. One watch serves all requests, from the first one on. */

@@ -139,4 +139,18 @@ export class ReusedAnswer implements EngineAnswer {
   waitMs = 0;
   id = "";
   full = false;
+
+  /** The answer of a bucket that has so many tokens, and less than none when it owes them. */
+  ofBucket(
+    outcome: "granted" | "refused",
+    tokens: number,
+    capacity: number,
+    waitMs: number,
+  ): EngineAnswer {
+    this.outcome = outcome;
+    this.remaining = Math.min(capacity, Math.max(0, tokens));
+    this.current = capacity - this.remaining;
+    this.waitMs = waitMs;
+    return this;
+  }
 }

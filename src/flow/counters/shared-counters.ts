@@ -14,8 +14,8 @@ export interface CounterName {
 export interface SharedEngine<Params> extends CounterEngine<Params> {
   /** Makes new numbers count from now on. */
   adopt(params: Params): void;
-  /** True if no other agent counts here now. Absent where that is not known. */
-  readonly alone?: boolean;
+  /** True while no other agent takes from these counts. Absent where that is not known. */
+  readonly exclusive?: boolean;
   /** Learned limits of the keys that this agent counts; only for slots with adaptive limits. */
   adaptive?(now: number): AdaptiveSummary | undefined;
   /** The limiter is in no plan any more. What is counted stays, because other agents may still use it. */

@@ -111,7 +111,7 @@ export class RateLimiter implements Limiter {
   /** The parameters of buckets that other agents take from as well; undefined where none does. */
   get shared(): BucketParams | undefined {
     const { shared } = this.#state;
-    return shared === undefined || shared.alone === true ? undefined : this.#current();
+    return shared === undefined || shared.exclusive === true ? undefined : this.#current();
   }
 
   /** Works while nothing is counted, too: what was taken before is back when counting goes on. */

@@ -260,17 +260,17 @@ export class EtcdClient {
       metadata,
       signal: this.#closed.signal,
     };
-    const told = (result: LogFields) => {
+    const logResult = (result: LogFields) => {
       const line = method === "keepAlive" ? this.#log.trace : this.#log.debug;
       const ms = Math.round(this.#options.clock.now() - started);
       line?.({ server: server.address, call: path, ms, ...result }, "called etcd");
     };
     const call = server.client.call(`/etcdserverpb.${path}`, encode(input, request), options);
     const reply = await call.catch((thrown: unknown) => {
-      told({ error: thrown });
+      logResult({ error: thrown });
       throw thrown;
     });
-    told({ bytes: reply.length });
+    logResult({ bytes: reply.length });
     this.#answered();
     return decode(output, reply) as Response<M>;
   }

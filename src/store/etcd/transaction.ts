@@ -41,7 +41,7 @@ function sizeOf(op: Op, keys: Keys): number {
   return keys.bytes(op.key).length + (op.kind === "put" ? op.value.length : 0) + 32;
 }
 
-export interface CommitContext {
+interface CommitContext {
   readonly client: EtcdClient;
   readonly keys: Keys;
   readonly guards: readonly Guard[];

@@ -9,6 +9,7 @@ import type { GrpcClient } from "#client/grpc.ts";
 import { FunctionRunner } from "#fleet/calls/functions.ts";
 import { Outbound, type OutboundSettings } from "#fleet/calls/outbound.ts";
 import { fakeClock } from "../../kit/clock.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
 
 const SETTINGS: OutboundSettings = {
   min_connection_timeout: 20_000,
@@ -35,7 +36,7 @@ function outbound(t: TestContext, answers: "refuses" | "is silent", chance = 0.7
     metadata: {},
     settings: SETTINGS,
     self: () => ({ group: "default", address: "a:1", hostname: "a", services: {}, id: "1" }),
-    functions: new FunctionRunner(new Map(), clock),
+    functions: new FunctionRunner(new Map(), clock, memoryLog()),
     clock,
     chance: () => chance,
     state: () => undefined,

@@ -35,8 +35,13 @@ interface AgentOptions {
 function agent(t: TestContext, store: Store, options: AgentOptions = {}) {
   const { id = "id-1", hostname = "node1", clock = realClock() } = options;
   const echo = (message: Uint8Array) => Buffer.from(`${id} ${hostname} ${text(message)}`);
-  const functions = new FunctionRunner(options.functions ?? new Map([["test.Echo", echo]]), clock);
-  const answers = new Answers({ store, id, hostname, functions, clock, log: memoryLog() });
+  const log = memoryLog();
+  const functions = new FunctionRunner(
+    options.functions ?? new Map([["test.Echo", echo]]),
+    clock,
+    log,
+  );
+  const answers = new Answers({ store, id, hostname, functions, clock, log });
   t.after(() => answers.close());
   return { functions, answers };
 }
@@ -54,7 +59,7 @@ function controller(t: TestContext, store: Store, clock: Clock = realClock()) {
   t.after(() => questions.close());
   const connections = { list: [], has: () => false, ask: () => assert.fail() };
   const members = { list: [], onChange: () => () => undefined };
-  return new Agents({ members, questions, connections, clock });
+  return new Agents({ members, questions, connections, clock, log: memoryLog() });
 }
 
 const keysOf = async (store: Store) => (await store.list("/rpc/")).entries.map(({ key }) => key);

@@ -114,6 +114,16 @@ test("a lease that is lost is replaced, not a lease after it", async () => {
   assert.deepEqual(written, ["/a 4", "/a 5"]);
 });
 
+test("a key that was released is not written again", async () => {
+  const { lease, gone, renewals, written } = await keptLease();
+  await lease.written([put("/a"), put("/b")], await lease.current);
+  lease.release("/a");
+  gone.add(1n);
+  await renewals();
+  assert.equal((await lease.current).id, 2n);
+  assert.deepEqual(written, ["/b 2"]);
+});
+
 test("two calls that find the same lease gone make it again once", async () => {
   const { lease, renewals, remade } = await keptLease();
   const lost = await lease.current;

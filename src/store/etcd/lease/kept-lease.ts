@@ -1,4 +1,4 @@
-// A lease that outlives its own loss: when etcd has ended it, another one takes its place and its keys are written again.
+// A lease that is replaced when etcd has ended it: its keys are written again under the new one.
 
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
@@ -60,9 +60,8 @@ export class KeptLease implements Lease {
     }
   }
 
-  /** The keys belong to another lease or to none. */
-  released(ops: readonly Op[]): void {
-    for (const { key } of ops) this.#values.delete(key);
+  release(key: string): void {
+    this.#values.delete(key);
   }
 
   /** Makes the lease again, unless that has happened meanwhile. @throws Fault CANCELLED when it is over */

@@ -1,18 +1,18 @@
-// Follows the keys under some prefixes. Changes come over a stream of watches that is opened again, from where it was,
-// whenever it breaks. Where etcd no longer has the changes since then, the present state is listed and compared with
-// what was delivered. A reader therefore gets the keys that changed and nothing else, whatever happened in between. A
-// store that lost its data, or went back to an older state, is told apart from one in which somebody deleted keys.
+// Follows the keys under some prefixes. Changes arrive over a stream of watches, which continues from its revision after it
+// broke. Where etcd no longer has the changes since then, the present state is listed and compared with the delivered one.
+// So a reader gets the keys that changed and nothing else. A store that lost data, or went back to an older state, is told
+// apart from one in which keys were deleted.
 
 import { setImmediate } from "node:timers";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Batch, Entry } from "../../store.ts";
+import { Undelivered } from "../../undelivered.ts";
 import type { EtcdClient, WatchResponse, WatchStream } from "../client.ts";
 import { isCompacted, isOfTheFuture, isTransient } from "../faults.ts";
 import type { Keys } from "../keys.ts";
 import { list } from "../list.ts";
-import { Unseen } from "./unseen.ts";
 
 /** Counts of a store's watches, for metrics and tests. */
 export interface WatchCounts {
@@ -49,12 +49,12 @@ const OPEN_MS = 5_000;
 export class EtcdWatch {
   readonly #options: WatchOptions;
   readonly #prefixes: readonly string[];
-  readonly #unseen = new Unseen();
+  readonly #undelivered = new Undelivered();
   /** Cluster of the state that was listed last. */
   #clusterId: bigint | undefined;
   /** Undefined when changes can be followed. */
   #listBecause: ListReason | undefined = "nothing known";
-  /** Revision up to which everything is delivered or unseen, by prefix. */
+  /** Revision up to which everything is delivered or undelivered, by prefix. */
   readonly #known: Map<string, number>;
   #ended: Fault | undefined;
   #gathering: (() => void) | undefined;
@@ -86,7 +86,7 @@ export class EtcdWatch {
           const fault = Fault.from(thrown);
           // A list that was overtaken by a compaction begins again.
           const refused = !isTransient(fault) && fault.code !== "OUT_OF_RANGE";
-          if (refused && this.#unseen.revision === 0) throw fault;
+          if (refused && this.#undelivered.revision === 0) throw fault;
           if (refused) this.#options.refused(fault);
         }
         failures += 1;
@@ -110,7 +110,7 @@ export class EtcdWatch {
     for (;;) {
       if (this.#over) return undefined;
       if (this.#ended !== undefined) throw this.#ended;
-      const batch = this.#gathering === undefined ? this.#unseen.take() : undefined;
+      const batch = this.#gathering === undefined ? this.#undelivered.take() : undefined;
       if (batch !== undefined) return batch;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
@@ -125,7 +125,7 @@ export class EtcdWatch {
   async #list(why: ListReason): Promise<"reset" | undefined> {
     const { client, keys, counts } = this.#options;
     counts.listed += 1;
-    const gone = this.#unseen.keys();
+    const gone = this.#undelivered.keys();
     const entries: Entry[] = [];
     let revision = 0;
     let clusterId = 0n;
@@ -134,7 +134,7 @@ export class EtcdWatch {
       const found = (entry: Entry) => {
         gone.delete(entry.key);
         // A reader that has this revision of the key needs no copy of it.
-        if (why === "reset" || this.#unseen.differs(entry)) entries.push(entry);
+        if (why === "reset" || this.#undelivered.differs(entry)) entries.push(entry);
       };
       const state = await list(client, keys, prefix, found, { revision });
       ({ revision, clusterId } = state);
@@ -144,10 +144,10 @@ export class EtcdWatch {
     this.#clusterId = clusterId;
     const wentBack = (before !== undefined && before !== clusterId) || revision < this.#newestKnown;
     if (wentBack && why !== "reset") return "reset";
-    if (why === "reset") this.#unseen.reset();
-    for (const entry of entries) this.#unseen.put(entry);
-    for (const key of gone) this.#unseen.delete(key);
-    this.#unseen.reached(revision, "listed");
+    if (why === "reset") this.#undelivered.reset();
+    for (const entry of entries) this.#undelivered.put(entry);
+    for (const key of gone) this.#undelivered.delete(key);
+    this.#undelivered.reached(revision, "listed");
     for (const prefix of this.#prefixes) this.#known.set(prefix, revision);
     this.#wake();
     return undefined;
@@ -163,7 +163,7 @@ export class EtcdWatch {
    */
   async #continuity(): Promise<ListReason | undefined> {
     const { client, keys } = this.#options;
-    const newest = this.#unseen.newest();
+    const newest = this.#undelivered.newest();
     // If no key is known, listing the state is as cheap as this check.
     if (newest === undefined) return "nothing known";
     const itsPrefixes = this.#prefixes.filter((prefix) => newest.key.startsWith(prefix));
@@ -256,11 +256,11 @@ export class EtcdWatch {
     this.#known.set(prefix, revision);
     for (const { type, kv } of events) {
       if (kv === null) continue;
-      if (type === 1) this.#unseen.delete(keys.text(kv.key));
-      else this.#unseen.put(keys.entry(kv));
+      if (type === 1) this.#undelivered.delete(keys.text(kv.key));
+      else this.#undelivered.put(keys.entry(kv));
     }
     if (events.length === 0) return;
-    this.#unseen.reached(revision, "changed");
+    this.#undelivered.reached(revision, "changed");
     if (this.#gathering !== undefined) return;
     const disarm = clock.alarm(GATHER_MS, () => {
       // Data that the socket has received by now is read before this runs.
