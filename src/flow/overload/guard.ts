@@ -1,6 +1,6 @@
 // Decides how many checks an agent sheds because it has more of them than it can judge, whose, and which. There are two
 // measures: the time for which what callers send waits until the event loop comes to it, and the number of checks that
-// wait for other servers. See README.md for the reasons.
+// wait for other servers. See decisions.md for the reasons.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";

@@ -1,6 +1,6 @@
 // How much of the load an agent judges: the time that it spends on judging, as a share of the time that judging every check
 // would take. The share is cut while checks wait for longer than the limit, and raised while they wait for less than half
-// of it, both by multiplication, which settles; see README.md.
+// of it, both by multiplication, which settles; see decisions.md.
 
 /** Work has to wait for longer than the limit for so long before anything is shed, ms. */
 const SUSTAINED_MS = 200;
