@@ -24,7 +24,6 @@ import { Labels } from "./label.ts";
 import type { Limiter } from "./limit/limiter.ts";
 import type { Match } from "./match/work.ts";
 import type { Observer } from "./observer.ts";
-import type { InProgress } from "./overload/in-progress.ts";
 import type { Plan, ServicePlan } from "./plan/plan.ts";
 import { applies, type Candidate } from "./plan/selection.ts";
 import type { Stage } from "./stages.ts";
@@ -37,8 +36,8 @@ export interface CheckContext {
   readonly nextDecisionId: () => string;
   /** Absent where no flow settles what it took. */
   readonly reservations?: Reservations;
-  /** Counts the checks that wait for anything but their turn in a queue. */
-  readonly inProgress?: InProgress | undefined;
+  /** Counts the checks that wait for anything but their turn in a queue, whose length is bounded already. */
+  readonly inProgress?: { begun(): void; ended(): void } | undefined;
 }
 
 /** Judges one flow, which arrives `now`. Returns the verdict itself unless a limiter has to wait. */
