@@ -34,7 +34,7 @@ export interface CheckContext {
   readonly observer: Observer;
   /** Makes the id of each verdict. */
   readonly nextDecisionId: () => string;
-  /** Absent where no flow settles what it took. */
+  /** Absent where no flow has an estimate to settle. */
   readonly reservations?: Reservations;
   /** Counts the checks that wait for anything but their turn in a queue, whose length is bounded already. */
   readonly inProgress?: { begun(): void; ended(): void } | undefined;
@@ -263,7 +263,7 @@ class Check implements Verdict {
     this.decisionId = nextDecisionId();
     // The system clock may have been set back in between.
     this.end = Math.max(this.start, clock.wallOf(clock.now()));
-    // A caller that went away receives nothing, so this counts neither as a refusal nor as a decision.
+    // A caller that went away receives nothing, so this is not counted as a decision.
     if (this.#callerLeft) this.#context.observer.anomaly("abandoned");
     else this.#context.observer.decided(this.#flow, this);
     return this;
@@ -297,7 +297,7 @@ class Check implements Verdict {
     return undefined;
   }
 
-  /** Something threw: there is no verdict, and nothing stays taken. */
+  /** Something threw, so there is no verdict, and everything is given back. */
   #abort(): void {
     this.#pending?.abandon();
     this.#giveBack();

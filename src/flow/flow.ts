@@ -93,7 +93,7 @@ export interface Component {
   readonly onFailure: FailureMode;
 }
 
-/** Records what a limiter took, so that another connection or agent can give it back. */
+/** The tokens or the slot that a limiter gave to a flow. Another connection or agent can give it back. */
 export interface Grant {
   readonly policyName: string;
   readonly componentId: string;
@@ -132,7 +132,7 @@ export interface Decision<Detail extends DecisionDetail = DecisionDetail> {
   readonly detail: Detail;
 }
 
-/** Builds the record of what a decision took. Built on demand, because hardly any decision is taken back. */
+/** The grant of a decision. It is built on demand, because hardly any decision is taken back. */
 export function grantOf({ component, grantId, detail }: Decision): Grant | undefined {
   if (grantId === undefined || !("consumed" in detail)) return undefined;
   const { policyName, componentId } = component;
@@ -181,7 +181,7 @@ export type ClassifierError = (typeof ClassifierError)[keyof typeof ClassifierEr
 export interface Verdict {
   readonly accepted: boolean;
   readonly reason: RejectReason;
-  /** HTTP status for the refused caller; 0 when neither component nor stage sets one. */
+  /** HTTP status for the refused caller; 0 without one in component and stage. */
   readonly deniedStatus: number;
   /** Why the flow was refused before any rule judged it; undefined otherwise. */
   readonly refusal: Refusal | undefined;

@@ -1,7 +1,7 @@
 // Flow labels: their origins, the precedence of origins, and access by slot. Precedence, strongest first: attributes of the
-// request and its sockets, classifiers, claims of an SDK, baggage. Baggage sets neither `http.*` and `aperture.*`, so that
-// clients cannot overwrite the attributes of the proxy, nor labels that classifiers make, so that clients cannot choose their
-// values by withholding the source.
+// request and its sockets, classifiers, claims of an SDK, baggage. Baggage does not set `http.*` or `aperture.*`, so that
+// clients cannot overwrite the attributes of the proxy. It does not set labels that classifiers make either, so that clients
+// cannot choose their values by withholding the source.
 
 import { decimalOf } from "#base/text/decimal.ts";
 import type { Regex } from "./match/regex.ts";

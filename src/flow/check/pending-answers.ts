@@ -11,7 +11,7 @@ const MARGIN_MS = 10;
 interface AnswerHandler {
   /** Called once: with the answer, or with undefined when the wait ended without one. */
   answered(answer: Decision | undefined): void;
-  /** An answer that came too late: what it took has to be given back. */
+  /** Called with an answer that came too late, whose grant has to be given back. */
   late(answer: Decision): void;
 }
 

@@ -66,7 +66,7 @@ export class Reservations {
   }
 
   /**
-   * Reserves what an accepted flow took, and returns the id for its end. The id is empty where no limiter settles
+   * Reserves the estimates of an accepted flow, and returns the id for its end. The id is empty where no limiter settles
    * anything, or where the policies of the flow have too many open estimates.
    */
   open(decisions: readonly Decision[], limiters: ReadonlyMap<Component, SettlingLimiter>): string {
@@ -219,7 +219,7 @@ export class Reservations {
   }
 }
 
-/** Whether a status is one of those, or of a class such as `5xx` among them. */
+/** Whether the list has this status, or its class, such as `5xx`. */
 function isRefunded(status: number, statuses: readonly string[]): boolean {
   return statuses.includes(`${Math.floor(status / 100)}xx`) || statuses.includes(`${status}`);
 }

@@ -114,7 +114,7 @@ export class ConcurrencyLimiter implements Limiter {
 
   /**
    * When the oldest slot of a key expires, on `Clock.now()`; Infinity for a key without slots. Undefined where agents share
-   * their slots, because this one does not know those of the others.
+   * their slots, because this agent does not know the slots of others.
    */
   nextExpiry(value: string | undefined): number | undefined {
     const { shared, slots } = this.#state;

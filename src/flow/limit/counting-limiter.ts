@@ -29,7 +29,7 @@ interface CountingRule extends LimiterInputRule {
 
 /** The differences between the kinds. */
 export interface CountingKind<Detail extends TokenDetail> {
-  /** `id` identifies what was taken, where the kind reports that. */
+  /** `id` identifies the grant. */
   detail(
     label: string,
     value: string | undefined,
@@ -146,7 +146,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
       : fallbackFor(invalid, this.component, params !== undefined);
   }
 
-  /** False when the engine does not know what was taken, or cannot be asked. `unused`: the flow did not run. */
+  /** False when the engine does not know the grant, or cannot be asked. `unused`: the flow did not run. */
   giveBack(grant: Grant, params: Params, unused = false): boolean | Pending<boolean> {
     if (!this.#input.owns(grant.key)) return false;
     const { value, id, local } = this.originOf(grant);

@@ -13,13 +13,13 @@ export interface Limiter {
   readonly component: Component;
   /** Decides, and takes when it grants. Pending only where the engine is remote or the limiter queues. */
   take(flow: Flow, labels: Labels, now: number): Decision | Pending<Decision>;
-  /** Gives back what a decision of this limiter took. */
+  /** Gives back the tokens or slot of a grant. */
   undo(grant: Grant): void;
   /** Ends one slot; false when it is unknown or expired. Absent in limiters without slots. */
   end?(grant: Grant): boolean | Pending<boolean>;
-  /** Rule by which flows settle their estimates. Undefined or absent where they cost what they took. */
+  /** Rule by which flows settle their estimates. Undefined or absent where flows take no estimates. */
   readonly settlement?: SettlementRule | undefined;
-  /** Replaces what a flow took with its true cost. Present where `settlement` is. */
+  /** Replaces the estimate of a flow with its true cost. Present where `settlement` is. */
   settle?(grant: Grant, cost: number): void;
   /** Adopts new numbers. Undefined when they were removed: its failure mode then answers. */
   decide(numbers: LimiterNumbers | undefined): void;

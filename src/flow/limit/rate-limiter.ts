@@ -98,7 +98,7 @@ export class RateLimiter implements Limiter {
     return this.#counting.take(labels, now, this.#current(), this.#state.invalid, request);
   }
 
-  /** The largest number of tokens that a flow can get at all; 0 while there are no numbers. */
+  /** The largest number of tokens that a flow can get; 0 while there are no numbers. */
   get maxTokens(): number {
     const { numbers } = this.#state;
     return numbers === undefined || numbers.amount <= 0 ? 0 : numbers.capacity;
@@ -110,7 +110,7 @@ export class RateLimiter implements Limiter {
     return shared === undefined || shared.alone === true ? undefined : this.#current();
   }
 
-  /** Works while nothing is counted, too: what was taken before is back when counting goes on. */
+  /** Also gives back while nothing is counted, for the time when counting goes on. */
   undo(grant: Grant): void {
     const params = this.#current();
     if (params !== undefined) this.#counting.giveBack(grant, params);
@@ -120,7 +120,7 @@ export class RateLimiter implements Limiter {
     return this.#rule.settlement;
   }
 
-  /** Works while nothing is counted, too. */
+  /** Also settles while nothing is counted. */
   settle(grant: Grant, cost: number): void {
     const params = this.#current();
     if (params === undefined) return;

@@ -24,7 +24,7 @@ const MIN_MODEST = 0.25;
 /** A key that asks for more than this part of all time is costly in any case. */
 const HEAVY = 0.5;
 
-/** The part of the sums that is kept at each renewal: what arrived half a second ago hardly counts. */
+/** The part of the sums that each renewal keeps: arrivals of half a second ago hardly count. */
 const KEPT = 0.95;
 /** An account with fewer recent arrivals is closed. */
 const MIN_ARRIVALS = 0.05;

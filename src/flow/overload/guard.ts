@@ -1,6 +1,5 @@
-// Decides how many checks an overloaded agent sheds, of which callers, and of which priorities. It measures the time for which
-// received work waits for the event loop, and the number of checks that wait for other servers. See decisions.md for the
-// reasons.
+// Decides which checks an overloaded agent sheds, by caller and priority. It measures the time for which received work waits
+// for the event loop, and the number of checks that wait for other servers. See decisions.md for the reasons.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";

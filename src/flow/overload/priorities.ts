@@ -1,5 +1,5 @@
 // Chooses the checks that are shed by their priorities when a share of all has to be. The lowest priorities go first, and of
-// the priority at the boundary only as many as needed.
+// the priority at the boundary only the necessary part.
 
 import type { Chance } from "#base/chance.ts";
 

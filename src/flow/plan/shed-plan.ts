@@ -62,14 +62,14 @@ export interface ShedPlan {
   /** In the order of stages. */
   readonly rules: readonly Candidate<ShedRule>[];
   readonly priorities: readonly Candidate<PriorityOf>[];
-  /** Slots of the labels by which limiters tell flows apart. */
+  /** Slots of key labels. */
   readonly keys: readonly Candidate<number>[];
 }
 
 /** A limiter rule at one control point. */
 export interface ShedLimiter {
   readonly rule: LimiterRule;
-  /** Those of the control point. */
+  /** The selectors for this control point. */
   readonly selectors: readonly SelectorRule[];
   readonly limiter: Limiter;
   readonly state: LimiterState;
@@ -141,24 +141,24 @@ export function compileShedding(
   stages: readonly Stage[],
   slots: LabelSlots,
 ): (services: ReadonlySet<string>) => ShedPlan {
-  const made = slots.classified;
+  const { classified } = slots;
   const refusing: Selected<ShedRule>[] = [];
   const priorities: Selected<PriorityOf>[] = [];
   const keys: Selected<number>[] = [];
   for (const stage of stages) {
     for (const one of limiters) {
       if (one.stage !== stage) continue;
-      const item = compileRule(one, stage, made, slots);
+      const item = compileRule(one, stage, classified, slots);
       if (item.keySlot >= 0) {
-        keys.push({ item: item.keySlot, selectors: supposed(one.selectors, made, slots) });
+        keys.push({ item: item.keySlot, selectors: supposed(one.selectors, classified, slots) });
       }
       const refuses = (item.undecided ?? item.withoutKey ?? item.ofCostly) !== undefined;
       if (refuses || item.isRamp) {
-        refusing.push({ item, selectors: supposed(one.selectors, made, slots) });
+        refusing.push({ item, selectors: supposed(one.selectors, classified, slots) });
       }
       if ("scheduler" in one.rule) {
-        const item = compilePriority(one.rule.scheduler, made, slots);
-        priorities.push({ item, selectors: certain(one.selectors, made, slots) });
+        const item = compilePriority(one.rule.scheduler, classified, slots);
+        priorities.push({ item, selectors: certain(one.selectors, classified, slots) });
       }
     }
   }
@@ -175,13 +175,13 @@ export function compileShedding(
 function compileRule(
   { rule, selectors, limiter, state }: ShedLimiter,
   stage: Stage,
-  made: ReadonlySet<string>,
+  classified: ReadonlySet<string>,
   slots: LabelSlots,
 ): ShedRule {
   const { component } = limiter;
   const key = keyLabelOf(rule);
   // A label that classifiers make is not known without them, so the failure mode answers.
-  const known = key !== "" && !made.has(key);
+  const known = key !== "" && !classified.has(key);
   const needsKey = known && rule.onMissingLabel !== "default_key";
   const refusal = (decision: Partial<Decision>): ShedRefusal => ({
     decision: Object.freeze({ ...unanswered(component), ...decision }),
@@ -192,7 +192,7 @@ function compileRule(
   const isRamp =
     stage === RAMP_STAGE &&
     (known || key === "") &&
-    selectors.every(({ matcher }) => isCheap(matcher, made));
+    selectors.every(({ matcher }) => isCheap(matcher, classified));
   const asUsual = component.onFailure === "local" || component.onFailure === "last_known";
   const refusesKeyless = needsKey && rule.onMissingLabel === "refuse";
   return {
@@ -226,35 +226,39 @@ function failsClosed({ kind, onFailure }: Component): boolean {
   return standInOf(onFailure, usual, false) === "closed";
 }
 
-/** A rule whose selector costs too much counts as applying, because an overload must not let pass what it refuses. */
+/** A rule whose selector costs too much counts as applying, because an overload must not disable it. */
 function supposed(
   selectors: readonly SelectorRule[],
-  made: ReadonlySet<string>,
+  classified: ReadonlySet<string>,
   slots: LabelSlots,
 ) {
   return selectors.map(({ service, matcher }) => ({
     service,
-    matches: isCheap(matcher, made) ? compileMatcher(matcher, slots) : undefined,
+    matches: isCheap(matcher, classified) ? compileMatcher(matcher, slots) : undefined,
   }));
 }
 
 /** A scheduler whose selector costs too much is left out. */
-function certain(selectors: readonly SelectorRule[], made: ReadonlySet<string>, slots: LabelSlots) {
+function certain(
+  selectors: readonly SelectorRule[],
+  classified: ReadonlySet<string>,
+  slots: LabelSlots,
+) {
   return selectors
-    .filter(({ matcher }) => isCheap(matcher, made))
+    .filter(({ matcher }) => isCheap(matcher, classified))
     .map(({ service, matcher }) => ({ service, matches: compileMatcher(matcher, slots) }));
 }
 
 /** Flows whose workload costs too much to find have the default priority. */
 function compilePriority(
   { workloads, defaultParameters, priorityLabelKey }: SchedulerRule,
-  made: ReadonlySet<string>,
+  classified: ReadonlySet<string>,
   slots: LabelSlots,
 ): PriorityOf {
   const byDefault = defaultParameters.priority;
-  if (made.has(priorityLabelKey)) return () => byDefault;
+  if (classified.has(priorityLabelKey)) return () => byDefault;
   const slot = priorityLabelKey === "" ? -1 : slots.of(priorityLabelKey);
-  const unclear = workloads.findIndex(({ matcher }) => !isCheap(matcher, made));
+  const unclear = workloads.findIndex(({ matcher }) => !isCheap(matcher, classified));
   const clear = workloads.slice(0, unclear < 0 ? undefined : unclear);
   const compiled = clear.map(({ matcher, parameters }) => ({
     matches: compileMatcher(matcher, slots),
@@ -272,22 +276,25 @@ function compilePriority(
 }
 
 /** Whether a matcher only compares labels with which flows arrive, so that it needs no classifier. */
-function isCheap({ labels, list, expression }: MatcherRule, made: ReadonlySet<string>): boolean {
+function isCheap(
+  { labels, list, expression }: MatcherRule,
+  classified: ReadonlySet<string>,
+): boolean {
   const keys = [...Object.keys(labels), ...list.map(({ key }) => key)];
-  if (keys.some((key) => made.has(key))) return false;
-  return expression === undefined || isCheapExpression(expression, made);
+  if (keys.some((key) => classified.has(key))) return false;
+  return expression === undefined || isCheapExpression(expression, classified);
 }
 
-function isCheapExpression(rule: ExpressionRule, made: ReadonlySet<string>): boolean {
+function isCheapExpression(rule: ExpressionRule, classified: ReadonlySet<string>): boolean {
   switch (rule.kind) {
     case "not":
-      return isCheapExpression(rule.of, made);
+      return isCheapExpression(rule.of, classified);
     case "all":
     case "any":
-      return rule.of.every((part) => isCheapExpression(part, made));
+      return rule.of.every((part) => isCheapExpression(part, classified));
     case "label_exists":
     case "label_equals":
-      return !made.has(rule.label);
+      return !classified.has(rule.label);
     case "label_matches":
       return false;
   }

@@ -5,7 +5,7 @@ import { CountedGate, type CountedLimiter, isShort } from "./counted-gate.ts";
 import type { Attempt } from "./gate.ts";
 import { Scheduler } from "./scheduler.ts";
 
-/** First and longest pause before shared slots are asked for again, ms: nobody tells when one is free. */
+/** First and longest pause between requests for shared slots, ms, because agents are not told when one is free. */
 const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 100;
 

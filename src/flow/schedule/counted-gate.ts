@@ -7,6 +7,7 @@ import {
   type Grant,
   type InQueue,
   Missing,
+  NO_DETAIL,
   Pending,
 } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
@@ -49,16 +50,7 @@ export interface CountedRule {
 const DEFAULT_KEY = "\u0000default";
 
 /** The detail of a flow that no queue has judged. */
-const UNQUEUED: WorkloadSlotDetail = Object.freeze({
-  label: "",
-  value: undefined,
-  remaining: 0,
-  current: 0,
-  consumed: 0,
-  requestId: "",
-  workload: DEFAULT_WORKLOAD,
-  priority: 0,
-});
+const UNQUEUED: WorkloadSlotDetail = Object.freeze({ ...NO_DETAIL, workload: DEFAULT_WORKLOAD });
 
 export abstract class CountedGate<Limiter extends CountedLimiter> implements Gate {
   readonly estimates: Estimates = NO_ESTIMATES;

@@ -21,7 +21,7 @@ export class LoadBucket {
   #multiplier = 0;
   #available = 0;
   #filledAt = 0;
-  /** Tokens for which the flow waits whose turn it is: the bucket may hold as many. */
+  /** Tokens for which the flow at the head waits. The bucket may fill up to this number. */
   #wanted = 0;
   /** Tokens per second; also the capacity. */
   fillRate = 0;

@@ -66,7 +66,7 @@ export class Scheduler<G extends Gate = Gate> implements Limiter {
     this.freed(grant);
   }
 
-  /** Another flow of the key may pass, because what a flow took is free again. */
+  /** Wakes the queue of the key, because tokens or a slot are free again. */
   protected freed(grant: Grant): void {
     this.#queues.wake(this.gate.keyOf(grant));
   }
@@ -118,7 +118,7 @@ export class Scheduler<G extends Gate = Gate> implements Limiter {
   /** Reports a flow that was decided without a queue. */
   #decided(decision: Decision<WorkloadDetail>, job: FlowJob): Decision<WorkloadDetail> {
     const passed = !decision.dropped;
-    // Without a priority nobody scheduled it: it lacks its key, or all flows pass.
+    // A flow without a priority was not scheduled: it lacks its key, or all flows pass.
     if (passed && decision.detail.priority === 0) return decision;
     const { workload, tokens } = job;
     this.#observer.scheduled(this.component, {

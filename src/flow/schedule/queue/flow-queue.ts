@@ -21,7 +21,7 @@ export interface FlowQueueContext {
 /** A flow is refused when less than this many times the latency of the last answer is left. */
 const TOO_LATE = 2;
 
-/** Bytes of the objects of one queued flow, measured, without those of the flow itself. */
+/** Bytes of the objects of one queued flow, measured, without the flow itself. */
 const QUEUED_FLOW_SIZE = 1_024;
 
 /** The scheduler whose flows are in a queue. */

@@ -7,7 +7,7 @@ import { MAX_QUEUED, type QueueBounds, QueueCapacity } from "./queue-capacity.ts
 
 export interface QueueContext extends Omit<FlowQueueContext, "capacity"> {
   readonly observer: Observer;
-  /** That of all schedulers together. */
+  /** The limit of all schedulers together. */
   readonly capacity: QueueCapacity;
 }
 
@@ -35,7 +35,7 @@ export class QueueSet {
     return queue !== undefined && queue.size > 0;
   }
 
-  /** The queue for a flow that holds so many bytes; undefined, which is counted, when there is no room for it. */
+  /** The queue for a flow of this size in bytes; undefined, which is counted, when there is no room for it. */
   queueFor(key: string, job: FlowJob, bytes: number): FlowQueue | undefined {
     const queue = this.#queues.get(key) ?? this.#open(key);
     if (queue.hasRoomFor(job, bytes)) return queue;
