@@ -36,7 +36,12 @@ test("counts decisions, tokens, waits and what was overtaken", () => {
   for (let at = 0; at < 4; at++) counts.queued();
   counts.scheduled({ ...flow, passed: true, preempted: 5, preemptedInWorkload: 0 });
   counts.scheduled({ ...flow, passed: true, preempted: -3, preemptedInWorkload: undefined });
-  counts.scheduled({ ...flow, passed: false, preempted: undefined, preemptedInWorkload: undefined });
+  counts.scheduled({
+    ...flow,
+    passed: false,
+    preempted: undefined,
+    preemptedInWorkload: undefined,
+  });
   counts.completed("w", 12);
   assert.deepEqual(samplesOf(counts), [
     "incoming_tokens_total{} 6",
