@@ -174,7 +174,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       schedule: ["match", "limit"],
       check: ["limit"],
       plan: ["classify", "match", "counters", "limit", "schedule", "check"],
-      overload: ["counters", "plan"],
+      overload: ["counters", "check", "plan"],
     },
   },
   "flow/counters": {

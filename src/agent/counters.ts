@@ -30,7 +30,7 @@ export async function openCounters(
     group: agent_info.agent_group,
     log: process.log.child("counters"),
     advertisedHost: splitHostPort(peer_discovery.advertisement_addr).host || podAddress(env),
-    // Not a part of readiness: without shared counters the agent still answers, as its policies say.
+    // Not a part of readiness: without shared counters the agent still answers, by `on_failure`.
     status: () => health.root.at("system", "counters"),
     async listen(service, sharedKey) {
       const { ca_file, cert_file, key_file, allowed_cn } = dist_cache.tls;

@@ -1,5 +1,5 @@
-// The answers of this agent to controllers, and the way on which controllers ask: through the store, or over
-// connections that the agent makes to them.
+// Answers the questions of controllers, which arrive through the store or over connections that the agent opens to the
+// controllers.
 
 import { hostname } from "node:os";
 import { agentFunctions } from "#api/fleet/agent-functions.ts";
@@ -15,7 +15,7 @@ import type { SeenControlPoint } from "#telemetry/flows/flow-metrics.ts";
 
 type Config = Pick<AgentConfig, "agent_info" | "agent_functions" | "client">;
 
-/** Returns what to do when the main port is open. */
+/** Returns a function to call when the main port is open. */
 export function answerControllers(
   process: SluiceProcess,
   config: Config,
@@ -47,12 +47,12 @@ export function answerControllers(
   };
 }
 
-/** Milliseconds between pings of an idle connection, and until one that is not answered ends it. */
+/** Pings of an idle connection, and the time after which an unanswered one ends it. */
 const CHANNEL = { "grpc.keepalive_time_ms": 20_000, "grpc.keepalive_timeout_ms": 10_000 } as const;
-/** Port of a controller that listens at the default of `server.listener.addr`. */
+/** The default port of controllers (`server.listener.addr`). */
 const CONTROLLER_PORT = 8080;
 
-/** Reads the TLS files, and returns what connects. */
+/** Reads the TLS files, and returns a function that connects. */
 function connectionTo(
   endpoint: string,
   process: SluiceProcess,

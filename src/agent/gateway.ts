@@ -22,7 +22,7 @@ export async function forwardingRoutes(
       import("#api/gateway.ts"),
     ]);
   const options = { clock, log: log.child("gateway"), key: "server.grpc_gateway.tls" };
-  // A port that insists on TLS must not pass its calls on in cleartext.
+  // A port that requires TLS must not forward its calls in cleartext.
   const secure = tls.enabled || own.enabled ? { tls: new TlsFiles(tls, options) } : {};
   const around = { settings: settings.client.proxy, env };
   const proxy = grpcProxy(address, secure.tls !== undefined, around);

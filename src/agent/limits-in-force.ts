@@ -1,6 +1,5 @@
-// Limits that Sluice finds itself: adaptive concurrency limits, and the shares of load schedulers, which the controller
-// decides for a limited time. The status shows them, and the log says when shares are missing, because every
-// flow passes then.
+// Shows adaptive concurrency limits and the shares of load schedulers in the status. Controllers decide shares for a limited
+// time, and the log reports schedulers without a valid share, because they let every flow pass.
 
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
@@ -8,9 +7,9 @@ import type { SluiceProcess } from "#daemon/process.ts";
 import type { Component } from "#flow/flow.ts";
 import type { AdaptiveGauges, LoadGauges } from "#flow/observer.ts";
 
-/** Time between two looks, ms. Controllers decide every ten seconds. */
-const LOOK_MS = 10_000;
-/** Schedulers that one line of the log names. */
+/** Time between two comparisons, ms. Controllers decide every ten seconds. */
+const COMPARE_MS = 10_000;
+/** Limit of schedulers that one line of the log names. */
 const MAX_NAMED = 5;
 
 type StatusNode = SluiceProcess["health"]["root"];
@@ -51,27 +50,28 @@ export class LimitsInForce {
         return own.length > 0;
       },
     });
-    this.#lookLater();
+    this.#compareLater();
   }
 
   readonly close = async (): Promise<void> => this.#disarm?.();
 
-  /** A scheduler has no decision for a moment when it begins: it counts from the second look on. */
-  #look(): void {
+  /** Reports schedulers that lapsed twice in a row, because new schedulers have no decision for a moment. */
+  #compare(): void {
     const { log } = this.#options;
     const shown = [...this.#byPolicy().keys()].flatMap((policy) => this.#shown(policy));
     const names = shown.filter((name) => this.#isLapsed(name));
     const lapsed = new Set(
       names.map(({ policyName, componentId }) => `${policyName}/${componentId}`),
     );
-    const still = [...lapsed].filter((name) => this.#lapsedBefore.has(name));
+    const lapsedTwice = [...lapsed].filter((name) => this.#lapsedBefore.has(name));
     this.#lapsedBefore = lapsed;
-    if (still.length > 0 && !this.#reported) {
+    if (lapsedTwice.length > 0 && !this.#reported) {
       this.#reported = true;
-      const more = still.length > MAX_NAMED ? ` and ${still.length - MAX_NAMED} more` : "";
-      const which = still.slice(0, MAX_NAMED).join(", ") + more;
+      const more =
+        lapsedTwice.length > MAX_NAMED ? ` and ${lapsedTwice.length - MAX_NAMED} more` : "";
+      const which = lapsedTwice.slice(0, MAX_NAMED).join(", ") + more;
       log.warn(
-        { schedulers: still.length },
+        { schedulers: lapsedTwice.length },
         `load schedulers have no valid decision of a controller, and let every flow pass: ${which}`,
       );
     } else if (lapsed.size === 0 && this.#reported) {
@@ -80,14 +80,14 @@ export class LimitsInForce {
     }
   }
 
-  #lookLater(): void {
-    this.#disarm = this.#options.clock.alarm(LOOK_MS, () => {
-      this.#look();
-      this.#lookLater();
+  #compareLater(): void {
+    this.#disarm = this.#options.clock.alarm(COMPARE_MS, () => {
+      this.#compare();
+      this.#compareLater();
     });
   }
 
-  /** The components of the plan by policy. They are grouped once per plan, because a status asks for each policy. */
+  /** The components of the plan by policy, grouped once per plan, because a status asks for each policy. */
   #byPolicy(): Grouped["byPolicy"] {
     const components = this.#options.components();
     if (this.#grouped?.components !== components) {
@@ -97,7 +97,7 @@ export class LimitsInForce {
     return this.#grouped.byPolicy;
   }
 
-  /** The components of a policy that have such limits, each once. */
+  /** The components of a policy with such limits, each once. */
   #shown(policy: string): readonly Name[] {
     const shown = new Map<string, Name>();
     for (const name of this.#byPolicy().get(policy) ?? []) {

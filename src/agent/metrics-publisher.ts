@@ -1,5 +1,5 @@
-// Publishes the metrics of the process by remote write, where `prometheus.address` names a server: circuits of a
-// controller in another process ask for them there.
+// Sends the metrics of the process to the server in `prometheus.address` by remote write. Circuits of controllers in other
+// processes query them there.
 
 import { hostname } from "node:os";
 import { uuid } from "#base/chance.ts";
@@ -8,7 +8,7 @@ import type { AgentConfig } from "#config/tree.ts";
 import type { SluiceProcess } from "#daemon/process.ts";
 import { RESULTS, RemoteWrite } from "#prometheus/remote-write.ts";
 
-/** Metrics for each method of gRPC, of which a server with many agents gets very many series. */
+/** Metrics with a series for each gRPC method, which are too many for a server with many agents. */
 const HIGH_CARDINALITY = /^grpc_server_(?:handled|handling|msg|started)/;
 
 export function publishMetrics(

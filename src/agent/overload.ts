@@ -1,10 +1,10 @@
-// The guard against overload of an agent, as its operators see it: the status, the log and the metrics.
+// Opens the overload guard of an agent, and shows it to operators in status, log and metrics.
 
 import type { SluiceProcess } from "#daemon/process.ts";
 import { OverloadGuard, type OverloadLimits } from "#flow/overload/guard.ts";
 import { idleTime } from "#runtime/life/clock.ts";
 
-/** Least time between two episodes that the log reports, ms. */
+/** Shortest time between two episodes that the log reports, ms. */
 const REPORT_EVERY_MS = 10_000;
 
 interface OverloadSettings extends OverloadLimits {
@@ -36,7 +36,7 @@ export function guardOverload(
       ? "no check is shed. How long gRPC checks wait is not measured: server.grpc.transport is grpc-js"
       : "no check is shed";
   let reportedAt = Number.NEGATIVE_INFINITY;
-  /** Checks that had been shed when the last report was made; undefined when the current episode is not reported. */
+  /** Checks that had been shed before the current episode; undefined when the log does not report it. */
   let before: number | undefined;
   const guard = new OverloadGuard(settings, {
     clock,
@@ -50,7 +50,7 @@ export function guardOverload(
         status.fail(`overloaded since ${new Date(clock.wall()).toISOString()}: checks are shed`);
         if (clock.now() - reportedAt < REPORT_EVERY_MS) return;
         reportedAt = clock.now();
-        // The check that is shed first is counted already.
+        // The first check of the episode is counted already.
         before ??= shed - 1;
         const why =
           ms > 0

@@ -1,4 +1,4 @@
-// Joins the agents of the group: announces this agent once its port is open, and knows the others.
+// Joins the agents of the group: follows the records of the others, and announces this agent once its port is open.
 
 import { hostname } from "node:os";
 import { joinHostPort, splitHostPort } from "#base/net/host-port.ts";
@@ -7,7 +7,7 @@ import type { AgentConfig } from "#config/tree.ts";
 import type { ProcessPart, SluiceProcess } from "#daemon/process.ts";
 import { JoinedGroup } from "#fleet/joined-group.ts";
 
-/** Returns the group, and what to do when the main port is open. */
+/** Returns the group, and a function to call when the main port is open. */
 export function joinGroup(
   { store, clock, env, log, id, health, metrics, scope }: SluiceProcess,
   { agent_info, peer_discovery }: Pick<AgentConfig, "agent_info" | "peer_discovery">,
@@ -58,12 +58,12 @@ function leftOutText(leftOut: ReadonlyMap<string, string>): string | undefined {
   return `records of agents that are left out: ${named}`;
 }
 
-/** The address of the pod, which Kubernetes sets where the pod asks for it; "" elsewhere. */
+/** The address of the pod from the downward API of Kubernetes; "" without one. */
 export function podAddress(env: SluiceProcess["env"]): string {
   return env["POD_IP"] ?? "";
 }
 
-/** A host with the port of a listener; undefined for a Unix socket, which other machines cannot reach. */
+/** The host with the port of the listener; undefined for a Unix socket, which other machines cannot reach. */
 function advertised(host: string, listener: string): string | undefined {
   if (listener.startsWith("unix:")) return undefined;
   return joinHostPort(host, splitHostPort(listener).port);

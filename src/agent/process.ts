@@ -9,7 +9,7 @@ interface AgentProcessOptions extends Omit<ProcessOptions, "configs"> {
   readonly config: Loaded<"agent">;
 }
 
-/** Starts everything. When it returns, the agent accepts calls, and judges by the rules of the store as soon as it has them. */
+/** Returns when the agent accepts calls. It judges flows as soon as it has the rules of the store. */
 export async function startAgentProcess(options: AgentProcessOptions): Promise<Ports> {
   const process = startProcess({ ...options, configs: [options.config] });
   const { config } = options.config;

@@ -93,7 +93,7 @@ function answer(
   verdict: Verdict,
   call: Call,
 ): HttpAnswer {
-  call.reply(DECISION_ID_HEADER, context.nextDecisionId());
+  call.reply(DECISION_ID_HEADER, verdict.decisionId);
   if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
   return httpAnswer(flow, labels, verdict, context.labelNames);
 }

@@ -60,7 +60,7 @@ function check(
   requireControlPoint(message.controlPoint);
   const flow = flowOf(context, message, call);
   return replyTo(judged(context.flowController, flow, message.refusal), call, (verdict) =>
-    answer(context, flow, verdict, message, call),
+    answer(flow, verdict, message, call),
   );
 }
 
@@ -79,13 +79,12 @@ function flowOf(context: OperationContext, message: CheckRequest, call: Call): F
 }
 
 function answer(
-  context: OperationContext,
   flow: Flow,
   verdict: Verdict,
   { cacheLookup }: CheckRequest,
   call: Call,
 ): CheckReply {
-  call.reply(DECISION_ID_HEADER, context.nextDecisionId());
+  call.reply(DECISION_ID_HEADER, verdict.decisionId);
   // CheckResponse has no member for it.
   if (verdict.refusal !== undefined) call.reply(REFUSAL_HEADER, verdict.refusal.why);
   if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
@@ -107,7 +106,7 @@ export function unreadCheck(context: OperationContext): NonNullable<Route["unrea
   return (call, refusal) => {
     const flow = flowOf(context, UNREAD, call);
     const verdict = context.flowController.refuse(flow, refusal);
-    return jsonReply(context.jsonWriter.check(answer(context, flow, verdict, UNREAD, call)));
+    return jsonReply(context.jsonWriter.check(answer(flow, verdict, UNREAD, call)));
   };
 }
 

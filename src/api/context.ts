@@ -64,15 +64,7 @@ export interface OperationContext {
   fallbackControlPoint(name: string): string;
   /** Told of members that JSON requests have and messages do not. */
   readonly unknownMember: UnknownMember;
-  /** A new decision id: twelve characters of base64url. */
-  nextDecisionId(): string;
 }
-
-const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/** All pairs of digits of base64url, in order. */
-const PAIRS: readonly string[] = [...DIGITS].flatMap((high) =>
-  [...DIGITS].map((low) => high + low),
-);
 
 /** What operations are told by the configuration. */
 export interface OperationSettings {
@@ -105,34 +97,6 @@ export function createOperationContext(
     jsonWriter: new JsonAnswerWriter(),
     fallbackControlPoint,
     unknownMember,
-    nextDecisionId: decisionIds(chance),
-  };
-}
-
-/**
- * Ids of twelve characters of base64url: eight random ones, drawn again for every 16 million ids, and a counter. V8 keeps
- * longer sums of strings in two parts and joins them, in a copy, when they are read.
- */
-function decisionIds(chance: Chance): () => string {
-  const four = (): string => {
-    const drawn = Math.floor(chance() * PAIRS.length ** 2);
-    return `${PAIRS[Math.floor(drawn / PAIRS.length)]}${PAIRS[drawn % PAIRS.length]}`;
-  };
-  let random = four() + four();
-  let start = random + PAIRS[0];
-  let high = 0;
-  let low = 0;
-  return () => {
-    if (low === PAIRS.length) {
-      low = 0;
-      high += 1;
-      if (high === PAIRS.length) {
-        high = 0;
-        random = four() + four();
-      }
-      start = random + PAIRS[high];
-    }
-    return start + PAIRS[low++];
   };
 }
 

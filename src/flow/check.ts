@@ -1,5 +1,5 @@
-// The path of one check, in reading order: classify, note the flux meters, then ask stage after stage until one refuses,
-// one has the answer, or all have granted; settle, and tell telemetry. `stages.ts` has the order of the stages.
+// The path of one check, in reading order: run the classifiers, find the flux meters, ask one stage after the other until
+// one refuses or all have granted, settle, and tell telemetry. `stages.ts` has the order of the stages.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
@@ -16,35 +16,35 @@ import {
   type Decision,
   type Flow,
   grantOf,
-  type LookupHit,
   Pending,
   RejectReason,
   type Verdict,
 } from "./flow.ts";
 import { Labels } from "./label.ts";
-import type { Limiter, Lookup, Shadow } from "./limit/stage-member.ts";
+import type { Limiter } from "./limit/limiter.ts";
 import type { Match } from "./match/work.ts";
 import type { Observer } from "./observer.ts";
-import type { InProgress } from "./overload/in-progress.ts";
-import type { Plan, ServicePlan, Step } from "./plan/plan.ts";
+import type { Plan, ServicePlan } from "./plan/plan.ts";
 import { applies, type Candidate } from "./plan/selection.ts";
-import type { LimitStage } from "./stages.ts";
+import type { Stage } from "./stages.ts";
 
-export interface JudgementContext {
+export interface CheckContext {
   readonly clock: Clock;
   readonly chance: Chance;
   readonly observer: Observer;
-  /** Absent where no flow settles what it took. */
+  /** Makes the id of each verdict. */
+  readonly nextDecisionId: () => string;
+  /** Absent where no flow has an estimate to settle. */
   readonly reservations?: Reservations;
-  /** Told about checks that wait for something else than their turn in a queue. */
-  readonly inProgress?: InProgress | undefined;
+  /** Counts the checks that wait for anything but their turn in a queue, whose length is bounded already. */
+  readonly inProgress?: { begun(): void; ended(): void } | undefined;
 }
 
-/** Judges one flow, which arrives `now`, by one plan. Returns the verdict itself unless a stage has to wait. */
+/** Judges one flow, which arrives `now`. Returns the verdict itself unless a limiter has to wait. */
 export function judge(
   plan: Plan,
   flow: Flow,
-  context: JudgementContext,
+  context: CheckContext,
   now = context.clock.now(),
 ): Verdict | Pending<Verdict> {
   const here = plan.controlPoint(flow.controlPoint);
@@ -52,54 +52,57 @@ export function judge(
   return judgeBy(here.forServices(flow.services), labels, flow, context, now);
 }
 
-/** Judges a flow whose rules and labels are known already. `labels` may have been read, and are those of this check alone. */
+/** Judges a flow whose plan and labels are known already. No other check may use `labels`. */
 export function judgeBy(
   plan: ServicePlan,
   labels: Labels,
   flow: Flow,
-  context: JudgementContext,
+  context: CheckContext,
   now: number,
 ): Verdict | Pending<Verdict> {
-  return new Judgement(plan, labels, flow, context, now).run();
+  return new Check(plan, labels, flow, context, now).run();
 }
 
 const NO_DECISIONS: Decision[] = [];
 const NO_CLASSIFIERS: readonly ClassifierInfo[] = [];
 const NO_METERS: readonly string[] = [];
 
-/** One check in progress. It pins its plan, may stop at a stage that waits, settles once, and then is its verdict. */
-class Judgement implements Verdict {
+/**
+ * One check. It keeps its plan to the end, may stop at a stage that waits, and settles once. It is then also its own
+ * verdict, because a second object for each check would cost time.
+ */
+class Check implements Verdict {
   accepted = false;
   reason: RejectReason = RejectReason.none;
   deniedStatus = 0;
   waitMs = 0;
   decisions = NO_DECISIONS;
-  hit: LookupHit | undefined;
   classifiers = NO_CLASSIFIERS;
   fluxMeters = NO_METERS;
   held: Held | undefined;
   reservationId = "";
+  decisionId = "";
   readonly labels: Labels;
   readonly start: number;
   end = 0;
   readonly #flow: Flow;
-  readonly #context: JudgementContext;
+  readonly #context: CheckContext;
   readonly #plan: ServicePlan;
   /** Index of the step being asked, or to be asked next. */
   #step = 0;
-  /** When the step was asked, on the monotonic clock: read once for all steps that need not wait. */
+  /** When the step was asked, on the monotonic clock, which is read again only after a wait. */
   #asked: number;
   /** Index of the first decision of this step. */
   #from = 0;
   /** Answers of this step that have not come yet; most checks have none. */
-  #pending: PendingAnswers<unknown> | undefined;
+  #pending: PendingAnswers | undefined;
   /** The promised verdict, once a step had to wait. */
   #promised: Pending<Verdict> | undefined;
   #callerLeft = false;
   /** A limiter has refused the flow. */
   #refused = false;
 
-  /** A judged flow was neither refused in advance nor shed. */
+  /** `refusal` and `shed` belong to verdicts that are made without rules. */
   get refusal(): undefined {
     return undefined;
   }
@@ -108,13 +111,7 @@ class Judgement implements Verdict {
     return undefined;
   }
 
-  constructor(
-    plan: ServicePlan,
-    labels: Labels,
-    flow: Flow,
-    context: JudgementContext,
-    now: number,
-  ) {
+  constructor(plan: ServicePlan, labels: Labels, flow: Flow, context: CheckContext, now: number) {
     this.#flow = flow;
     this.#context = context;
     this.#asked = now;
@@ -135,7 +132,7 @@ class Judgement implements Verdict {
     }
   }
 
-  /** Whether a candidate applies. Where that would cost too much to know it is counted, and the caller says what follows. */
+  /** Whether a candidate applies; undefined, which is counted, where finding out would cost too much. */
   #applies(candidate: Candidate<unknown>): Match {
     const match = applies(candidate, this.labels);
     if (match === undefined) this.#context.observer.anomaly("match_too_costly");
@@ -143,8 +140,8 @@ class Judgement implements Verdict {
   }
 
   /**
-   * Runs the classifiers that match the labels as they arrived: none sees the labels of another. Where it is not known
-   * whether one matches, its labels are unreadable.
+   * Runs the classifiers that match the labels as they arrived: none sees the labels of another. The labels of a
+   * classifier that may match are unreadable.
    */
   #classify(): void {
     const { http } = this.#flow;
@@ -171,27 +168,25 @@ class Judgement implements Verdict {
     return names;
   }
 
-  /** Asks step after step until one refuses, one has the answer, one has to wait, or all have granted. */
+  /** Asks one step after the other until one refuses, one has to wait, or all have granted. */
   #ask(): Verdict | Pending<Verdict> {
     const { steps } = this.#plan;
     while (this.#step < steps.length) {
       const step = steps[this.#step];
       if (step === undefined) break;
       this.#from = this.decisions.length;
-      if (step.limiters.length > 0) this.#take(step.limiters, this.#asked);
-      else if (step.lookups.length > 0) this.#lookUp(step.lookups);
-      else if (step.shadows.length > 0) this.#observe(step.shadows);
+      this.#take(step.limiters, this.#asked);
       if (this.#pending !== undefined) return this.#wait(this.#pending);
-      const verdict = this.#finishStep(step);
+      const verdict = this.#finishStep(step.stage);
       if (verdict !== undefined) return verdict;
     }
     return this.#settle(true, RejectReason.none, 0, 0);
   }
 
   /**
-   * Takes from every limiter that matches, also after one refused: the reply names them all. One that may match is taken
-   * to match, unless its failure mode answers alone. `now` is an argument, so that it is one object on the heap for all of
-   * them.
+   * Takes from every limiter that matches, even after one has refused, because the reply names them all. A limiter that
+   * may match is asked as well, unless its failure mode decides without a count. `now` is an argument so that all
+   * limiters share one heap number.
    */
   #take(limiters: readonly Candidate<Limiter>[], now: number): void {
     for (let at = 0; at < limiters.length; at++) {
@@ -217,8 +212,8 @@ class Judgement implements Verdict {
   }
 
   /**
-   * An undecided take is not a grant: the failure mode of its policy answers, and the decision names it. So it does where
-   * it is not known whether the limiter applies (`untested`) and its mode has it asked all the same.
+   * An undecided take is not a grant: the failure mode of its policy answers, and the decision names the mode. The same
+   * goes for a limiter that was asked although it is not known whether it applies (`untested`).
    */
   #resolve(decision: Decision, untested: boolean): Decision {
     let resolved = decision;
@@ -233,44 +228,9 @@ class Judgement implements Verdict {
     return resolved;
   }
 
-  /** Asks every lookup that matches until one has the answer. One that must wait does not stop the others. */
-  #lookUp(lookups: readonly Candidate<Lookup>[]): void {
-    const now = this.#asked;
-    // The hit of the lookup that comes first in component order counts.
-    let best = lookups.length;
-    for (const [at, candidate] of lookups.entries()) {
-      if (!this.#applies(candidate)) continue;
-      const found = candidate.item.find(this.#flow, this.labels, now);
-      const hit = (answer: LookupHit | undefined) => {
-        if (answer === undefined || at >= best) return;
-        best = at;
-        this.hit = answer;
-      };
-      if (found instanceof Pending) {
-        this.#pendingOf<LookupHit | undefined>().add(found, { answered: hit, late() {} });
-      } else if (found !== undefined) {
-        hit(found);
-        return;
-      }
-    }
-  }
-
-  #observe(shadows: readonly Candidate<Shadow>[]): void {
-    const now = this.#asked;
-    for (const candidate of shadows) {
-      if (this.#applies(candidate)) candidate.item.observe(this.#flow, this.labels, now);
-    }
-  }
-
   /** The verdict if this step ends the check; otherwise moves on to the next step. */
-  #finishStep({ stage }: Step): Verdict | undefined {
+  #finishStep(stage: Stage): Verdict | undefined {
     this.#step += 1;
-    if (stage.kind === "limit") return this.#refusalOf(stage);
-    if (this.#callerLeft) return this.#settle(false, RejectReason.none, 0, 0);
-    return this.hit === undefined ? undefined : this.#settle(true, RejectReason.none, 0, 0);
-  }
-
-  #refusalOf(stage: LimitStage): Verdict | undefined {
     const { decisions } = this;
     const from = this.#from;
     if (stage.rampModeNeedsLimiter && this.#flow.rampMode && decisions.length === from) {
@@ -299,16 +259,17 @@ class Judgement implements Verdict {
     this.reason = reason;
     this.deniedStatus = deniedStatus;
     this.waitMs = waitMs;
-    const { clock } = this.#context;
+    const { clock, nextDecisionId } = this.#context;
+    this.decisionId = nextDecisionId();
     // The system clock may have been set back in between.
     this.end = Math.max(this.start, clock.wallOf(clock.now()));
-    // A caller that went away receives nothing: it was not refused, and this counts as no decision.
+    // A caller that went away receives nothing, so this is not counted as a decision.
     if (this.#callerLeft) this.#context.observer.anomaly("abandoned");
     else this.#context.observer.decided(this.#flow, this);
     return this;
   }
 
-  /** Keeps what an accepted flow gives back, or settles, when it ends. */
+  /** Remembers the slots and estimates that end with the flow. */
   #hold(): void {
     const { slotLimiters, settlingLimiters } = this.#plan;
     const { observer, reservations } = this.#context;
@@ -327,7 +288,7 @@ class Judgement implements Verdict {
     }
   }
 
-  /** The limiter that made a decision, so that what was taken goes back where it came from. */
+  /** The limiter that made a decision. */
   #limiterOf({ component }: Decision): Limiter | undefined {
     for (const { limiters } of this.#plan.steps) {
       const found = limiters.find(({ item }) => item.component === component);
@@ -336,19 +297,20 @@ class Judgement implements Verdict {
     return undefined;
   }
 
-  /** Something threw: there is no verdict, and nothing stays taken. */
+  /** Something threw, so there is no verdict, and everything is given back. */
   #abort(): void {
     this.#pending?.abandon();
     this.#giveBack();
   }
 
-  // Waiting, which hardly any check does.
+  // From here on: waiting, which hardly any check does.
 
-  /** Reserves the place of a decision that has not come, so that decisions keep the order of components. */
+  /** Reserves a place for the decision, so that decisions keep the order of components. */
   #await(limiter: Limiter, taken: Pending<Decision>, untested: boolean): void {
     const place = this.decisions.length;
     this.#add(unanswered(limiter.component));
-    this.#pendingOf<Decision>().add(taken, {
+    this.#pending ??= new PendingAnswers();
+    this.#pending.add(taken, {
       answered: (decision = unanswered(limiter.component)) => {
         this.decisions[place] = this.#resolve(decision, untested);
         if (this.#refused) this.#pending?.leaveQueues();
@@ -360,17 +322,11 @@ class Judgement implements Verdict {
     });
   }
 
-  /** All pending answers of one step are of one type: its stage has one kind. */
-  #pendingOf<Answer>(): PendingAnswers<Answer> {
-    this.#pending ??= new PendingAnswers<unknown>();
-    return this.#pending as PendingAnswers<Answer>;
-  }
-
   /**
-   * Stops until all of the step have answered, or the caller's time ends: then the failure mode of each component that
-   * is still silent answers.
+   * Waits until all limiters of the step have answered or the caller's time is over. The failure modes of those that have
+   * not answered by then do.
    */
-  #wait(pending: PendingAnswers<unknown>): Pending<Verdict> {
+  #wait(pending: PendingAnswers): Pending<Verdict> {
     const { clock, observer } = this.#context;
     const later = this.#promised ?? new Pending<Verdict>(() => this.#leave());
     this.#promised = later;
@@ -396,7 +352,7 @@ class Judgement implements Verdict {
   #resume(later: Pending<Verdict>): void {
     try {
       const step = this.#plan.steps[this.#step];
-      const next = (step === undefined ? undefined : this.#finishStep(step)) ?? this.#ask();
+      const next = (step === undefined ? undefined : this.#finishStep(step.stage)) ?? this.#ask();
       if (!(next instanceof Pending)) later.settle(next);
     } catch (thrown) {
       this.#abort();
@@ -404,7 +360,7 @@ class Judgement implements Verdict {
     }
   }
 
-  /** The caller went away: whatever the waiting limiters still answer, nothing stays taken. */
+  /** The caller went away. The check is not accepted, so nothing stays taken. */
   #leave(): void {
     this.#callerLeft = true;
     this.#pending?.end();

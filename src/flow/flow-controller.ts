@@ -1,9 +1,10 @@
-// The flow controller as callers use it: ask whether a flow may pass, and end one that did.
+// The flow controller as callers use it: it judges flows, and ends those that passed.
 
 import type { Refusal } from "#base/http/refusal.ts";
-import { refuse } from "./check/refuse.ts";
+import { decisionIds } from "./check/decision-ids.ts";
 import { Reservations } from "./check/reservations.ts";
-import { type JudgementContext, judge } from "./check.ts";
+import { refuse } from "./check/without-rules.ts";
+import { type CheckContext, judge } from "./check.ts";
 import {
   type Flow,
   type FlowEnd,
@@ -14,25 +15,25 @@ import {
   type SlotReturn,
   type Verdict,
 } from "./flow.ts";
-import { holdsSlots, type SlotLimiter } from "./limit/stage-member.ts";
+import { holdsSlots, type SlotLimiter } from "./limit/limiter.ts";
 import type { Observer } from "./observer.ts";
 import type { OverloadGuard } from "./overload/guard.ts";
 import { judgeOrShed } from "./overload/shed.ts";
 import type { Rulebook } from "./rulebook.ts";
 
 export interface FlowController {
-  /** Judges a flow, or sheds it where the agent has more of them than it can judge. */
+  /** Judges a flow, or sheds it where the agent cannot judge all of them. */
   judge(flow: Flow): Verdict | Pending<Verdict>;
   /** Refuses a flow without asking any limiter. */
   refuse(flow: Flow, refusal: Refusal): Verdict;
   /**
-   * Frees slots; also from another connection, and after a change of the policy that took them. Pending only where agents
-   * share their slots.
+   * Frees slots, also those that were taken over another connection or by an earlier version of the policy. Pending only
+   * where agents share their slots.
    */
   end(refs: readonly SlotRef[]): readonly SlotReturn[] | Pending<readonly SlotReturn[]>;
   /**
-   * Settles what a flow took as an estimate. A second end changes nothing. Reservations are known only where the flow was
-   * judged.
+   * Replaces the estimate of a flow with its true cost. A second end changes nothing. Only the agent that judged the flow
+   * knows its reservation.
    */
   settle(end: FlowEnd): Settlement;
   /** Estimates that await their settlement. */
@@ -40,15 +41,16 @@ export interface FlowController {
   readonly observer: Observer;
 }
 
-/** Judges each flow by the plan that the rulebook holds when the flow arrives. Without a guard it sheds none. */
+/** Judges each flow by the plan in force when the flow arrives. Without a guard it sheds none. */
 export function createFlowController(
   book: Rulebook,
-  around: Omit<JudgementContext, "reservations" | "inProgress">,
+  around: Pick<CheckContext, "clock" | "chance" | "observer">,
   guard?: OverloadGuard,
 ): FlowController {
+  const { clock, chance } = around;
   const reservations = new Reservations(around);
-  const context = { ...around, reservations, inProgress: guard };
-  const { clock } = around;
+  const nextDecisionId = decisionIds(chance);
+  const context = { ...around, nextDecisionId, reservations, inProgress: guard };
   return {
     judge:
       guard === undefined
@@ -72,13 +74,13 @@ export function createFlowController(
 /** Ends one slot. Never throws: errors are part of the result. */
 function endSlot(book: Rulebook, ref: SlotRef): SlotReturn | Pending<SlotReturn> {
   const { policyName, policyHash, componentId, label, requestId } = ref;
-  const all = book.members(policyName).filter(holdsSlots);
-  const named = all.filter(({ component }) => component.componentId === componentId);
+  const all = book.limiters(policyName).filter(holdsSlots);
+  const isNamed = ({ component }: SlotLimiter) => component.componentId === componentId;
   const present = all.filter(({ component }) => component.policyHash === policyHash);
-  const exact = named.filter((limiter) => present.includes(limiter));
-  // In another version of the policy the component may have another number. Slot ids are unique, so all are tried.
-  const any = [...named, ...all.filter((limiter) => !named.includes(limiter))];
-  const candidates = present.length > 0 ? exact : any;
+  // In another version of the policy the component may have another number. Slot ids are unique, so all are tried, those
+  // with this number first.
+  const any = all.toSorted((one, other) => Number(isNamed(other)) - Number(isNamed(one)));
+  const candidates = present.length > 0 ? present.filter(isNamed) : any;
   if (candidates.length === 0) {
     return { returned: false, error: "flow ender not found for limiter id" };
   }
@@ -88,7 +90,7 @@ function endSlot(book: Rulebook, ref: SlotRef): SlotReturn | Pending<SlotReturn>
   return ended instanceof Pending ? ended.chain(returnOf) : returnOf(ended);
 }
 
-/** Tries one limiter after the other until one knows the slot. */
+/** Asks one limiter after the other until one knows the slot. */
 function endAtFirst(limiters: readonly SlotLimiter[], grant: Grant): boolean | Pending<boolean> {
   for (const [at, limiter] of limiters.entries()) {
     const ended = limiter.end(grant);

@@ -1,5 +1,5 @@
-// The glossary of one check: what asks to pass (Flow), the answer (Verdict), the decision of
-// each limiter (Decision), and an answer that is not there yet (Pending). Enum numbers are those of the wire format.
+// The glossary of one check: the request (Flow), the answer (Verdict), the decision of each limiter (Decision), and an
+// answer that has not come yet (Pending). Enum numbers are those of the wire format.
 
 import type { FailureMode } from "#base/failure-mode.ts";
 import type { Held } from "#base/handler.ts";
@@ -7,7 +7,7 @@ import type { Refusal } from "#base/http/refusal.ts";
 import type { LabelSource, Labels } from "./label.ts";
 import type { DecisionDetail, LimiterKind } from "./rules.ts";
 
-/** The kind of caller: a proxy or middleware describes HTTP requests, an SDK only labels. */
+/** Who calls: proxies and middleware describe HTTP requests, SDKs send labels only. */
 export type ControlPointType = "http" | "feature";
 
 /** Longest wait of a check that has no deadline, ms. Queues may have a timeout of their own. */
@@ -54,20 +54,20 @@ export interface Flow {
   readonly labels: LabelSource;
   /** Absent when the caller described no HTTP request; classifiers are then skipped. */
   readonly http: HttpAttributes | undefined;
-  /** The address from which the check came, which stands for the source where none is described. */
+  /** The address from which the check came. It stands for the source where the check describes none. */
   readonly peer?: string;
   readonly rampMode: boolean;
   /** The caller will end the flow itself, so its access log record must not. */
   readonly expectEnd: boolean;
   /** The caller's deadline on `Clock.now()`; Infinity when there is none. */
   readonly deadline: number;
-  /** Bytes of memory that the flow occupies while it waits, about; absent where its labels and body are all. */
+  /** Estimated bytes of memory that the flow occupies while it waits; absent where labels and body are all of it. */
   readonly size?: number;
 }
 
 /**
- * The reasons for which an agent sheds checks: the delay of its event loop, too many checks in progress, or a caller that
- * takes more than its fair share of the time while there is a delay.
+ * Why an agent sheds a check: its event loop is late, too many checks are in progress, or the caller takes more than its
+ * fair share of the time while the event loop is late.
  */
 export const SHED_CAUSES = ["delay", "in_progress", "cost"] as const;
 export type ShedCause = (typeof SHED_CAUSES)[number];
@@ -89,11 +89,11 @@ export interface Component {
   readonly kind: LimiterKind;
   /** Configured HTTP status of a refusal; 0 leaves it to the stage. */
   readonly deniedStatus: number;
-  /** The stand-in when the component is undecided. */
+  /** Answers when the component is undecided. */
   readonly onFailure: FailureMode;
 }
 
-/** A record of tokens or a slot that a limiter took: enough to give them back from another connection or agent. */
+/** The tokens or the slot that a limiter gave to a flow. Another connection or agent can give it back. */
 export interface Grant {
   readonly policyName: string;
   readonly componentId: string;
@@ -107,9 +107,9 @@ export interface Grant {
 /** Labels that a flow lacks, as bits of a number. */
 export const Missing = {
   nothing: 0,
-  /** The label that the limiter is keyed by: its `on_missing_label` answered, and nothing was taken. */
+  /** The key label: `on_missing_label` answered, and nothing was taken. */
   key: 1,
-  /** The same label, but the flow was judged under the default key. */
+  /** The key label, but the flow was judged under the default key. */
   defaultKey: 2,
   /** The label with the number of tokens: the flow counts as one token. */
   tokens: 4,
@@ -125,14 +125,14 @@ export interface Decision<Detail extends DecisionDetail = DecisionDetail> {
   readonly missing: number;
   /** Milliseconds until a retry may succeed; -1 when the component reports no wait at all. */
   readonly waitMs: number;
-  /** Undefined when the flow took nothing that could be given back; otherwise the `id` of its grant. */
+  /** The `id` of the flow's grant; undefined when it took nothing that could be given back. */
   readonly grantId: string | undefined;
   /** The failure mode that answered; undefined when the limiter decided itself. */
   readonly failure: FailureMode | undefined;
   readonly detail: Detail;
 }
 
-/** Builds the record of what a decision took. Built on demand, because hardly any decision is taken back. */
+/** The grant of a decision. It is built on demand, because hardly any decision is taken back. */
 export function grantOf({ component, grantId, detail }: Decision): Grant | undefined {
   if (grantId === undefined || !("consumed" in detail)) return undefined;
   const { policyName, componentId } = component;
@@ -157,19 +157,13 @@ export const NO_DETAIL: AllOf<DecisionDetail> = Object.freeze({
   priority: 0,
 });
 
-/** The answer that a lookup found: the check ends and the flow passes with it. */
-export interface LookupHit {
-  readonly component: Component;
-  readonly value: Uint8Array;
-}
-
 /** Result of one run of one classifier. The same object per error and plan, so writers may keep its encoded form. */
 export interface ClassifierInfo {
   readonly policyName: string;
   readonly policyHash: string;
   readonly classifierIndex: number;
   readonly error: ClassifierError;
-  /** The reason for which the source of one of its labels could not be read; undefined if all could. */
+  /** Why the source of one of its labels could not be read; undefined if all could. */
   readonly unreadable: string | undefined;
 }
 
@@ -187,32 +181,32 @@ export type ClassifierError = (typeof ClassifierError)[keyof typeof ClassifierEr
 export interface Verdict {
   readonly accepted: boolean;
   readonly reason: RejectReason;
-  /** HTTP status for the refused caller; 0 when neither component nor stage sets one. */
+  /** HTTP status for the refused caller; 0 without one in component and stage. */
   readonly deniedStatus: number;
-  /** The reason for a refusal before any rule judged the flow; undefined if rules judged it. */
+  /** Why the flow was refused before any rule judged it; undefined otherwise. */
   readonly refusal: Refusal | undefined;
-  /** The reason for which nobody judged the flow, and failure modes answered; undefined if rules judged it. */
+  /** Why failure modes answered instead of rules; undefined otherwise. */
   readonly shed: ShedCause | undefined;
   /** Longest wait among the decisions that refused, ms; 0 when none reports a wait. */
   readonly waitMs: number;
-  /** Stages in their order, components in order within a stage. */
+  /** In the order of stages, and of components within a stage. */
   readonly decisions: readonly Decision[];
-  /** The hit that ended the check early. */
-  readonly hit: LookupHit | undefined;
   readonly classifiers: readonly ClassifierInfo[];
   readonly fluxMeters: readonly string[];
   /** The final labels, classifier labels included. */
   readonly labels: Labels;
-  /** The slots that the flow holds until it is ended, for a caller that never learns of them; undefined without any. */
+  /** Releases the slots of the flow if the caller never gets the reply; undefined without slots. */
   readonly held: Held | undefined;
-  /** Names what the flow took as an estimate, for its end; empty where no limiter settles anything. */
+  /** Identifies the estimates of the flow when it ends; empty where no limiter settles anything. */
   readonly reservationId: string;
+  /** Identifies this verdict in replies and records: twelve characters of base64url. */
+  readonly decisionId: string;
   /** Unix ms. */
   readonly start: number;
   readonly end: number;
 }
 
-/** Identifies one concurrency slot as the reply to its check did. */
+/** Identifies one concurrency slot, as the reply to its check did. */
 export interface SlotRef {
   readonly policyName: string;
   readonly policyHash: string;
@@ -233,29 +227,29 @@ export interface SlotReturn {
 export interface FlowEnd {
   /** As the reply to the check named it. */
   readonly reservationId: string;
-  /** Tokens that the flow cost; undefined where the estimate was right. Finite and >= 0. */
+  /** Tokens that the flow cost, finite and >= 0; undefined where the estimate was right. */
   readonly cost: number | undefined;
   /** HTTP status of the response; 0 where there is none. */
   readonly status: number;
 }
 
 /**
- * Results of the settlement of a flow: what it took was settled; its reservation is not known any more, because it was
- * settled before or its time is over; or it was made elsewhere, by another agent or by this one before a restart.
+ * The result of settling a flow. `unknown`: the reservation was settled before, or its time is over. `elsewhere`: another
+ * agent made it, or this one before a restart.
  */
 export const SETTLEMENTS = ["settled", "unknown", "elsewhere"] as const;
 export type Settlement = (typeof SETTLEMENTS)[number];
 
 type Outcome<T> = { readonly value: T } | { readonly thrown: unknown };
 
-/** An answer that must wait. Settles once; cheaper than a promise, and can be cancelled. */
+/** An answer that has not come yet. It settles once, costs less than a promise, and can be cancelled. */
 export class Pending<T> {
   #outcome: Outcome<T> | undefined;
   #settled: ((value: T) => void) | undefined;
   #failed: ((thrown: unknown) => void) | undefined;
   #cancelled: (() => void) | undefined;
 
-  /** `cancelled` runs when the waiting side gives up; it should settle this with what local state says. */
+  /** `cancelled` runs when the waiting side gives up. It should settle this from local state. */
   constructor(cancelled?: () => void) {
     this.#cancelled = cancelled;
   }
@@ -269,14 +263,14 @@ export class Pending<T> {
     this.#end({ thrown });
   }
 
-  /** Calls one of the two back once, immediately when the answer is already there. Supports one listener. */
+  /** Calls one of the two once, at once if the answer is there. Supports one listener. */
   whenSettled(settled: (value: T) => void, failed: (thrown: unknown) => void): void {
     this.#settled = settled;
     this.#failed = failed;
     this.#notify();
   }
 
-  /** Applies `to` to the answer once it is there; the result may have to wait as well. Takes the place of a listener. */
+  /** Applies `to`, which may wait as well, to the answer. Takes the place of the listener. */
   chain<U>(to: (value: T) => U | Pending<U>): Pending<U> {
     let source: { cancel(): void } = this;
     const later = new Pending<U>(() => source.cancel());
@@ -321,16 +315,16 @@ export class Pending<T> {
   }
 }
 
-/** The place of a flow that stands first in a queue, as an engine needs to know it. */
+/** What a counter engine needs to know about the flow at the head of a queue. */
 export interface InQueue {
-  /** Tokens that are wanted next, as soon as the flow is granted. */
+  /** Tokens of the flows behind it, which are wanted next. */
   readonly behind: number;
-  /** Milliseconds by which the queue asks ahead of time: those that the last answer took. */
+  /** How early the queue asks, ms: as long as the last answer took. */
   readonly aheadMs: number;
 }
 
 /**
- * The answer for a flow that stands in a queue. It comes by itself in time for the caller, so nobody has to watch the
- * clock for it; and there is no use in waiting for it once another limiter has refused the flow.
+ * The answer for a queued flow. The queue answers before the caller's deadline, so the check sets no timer for it, and
+ * cancels it once another limiter has refused the flow.
  */
 export class Queued<T> extends Pending<T> {}

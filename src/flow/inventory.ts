@@ -1,5 +1,5 @@
-// The parts of the rules in force. Telemetry keeps series for these parts and removes all others, so it is given
-// this list in the same turn in which a plan is swapped.
+// Lists the parts of the rules in force. Telemetry keeps series for these parts only, and is given the list in the turn in
+// which a plan is swapped.
 
 import type { Component } from "./flow.ts";
 import type { Rulebook } from "./rulebook.ts";
@@ -22,7 +22,7 @@ export function inventoryOf({ plan, rules }: Pick<Rulebook, "plan" | "rules">): 
   }
   const here = [...plan.controlPoints.values()];
   return {
-    components: here.flatMap(({ members }) => members.map(({ component }) => component)),
+    components: here.flatMap(({ limiters }) => limiters.map(({ component }) => component)),
     classifiers,
     fluxMeters,
     controlPoints: [...plan.controlPoints.keys()],

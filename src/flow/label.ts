@@ -1,16 +1,15 @@
-// Flow labels: where a value came from, which of two wins, and how rules read them by slot. Precedence, strongest
-// first: attributes of the request and its sockets, classifiers, claims of an SDK, baggage. Baggage never sets
-// `http.*` or `aperture.*`, so a client cannot overwrite what the proxy reports; nor a label that a classifier makes,
-// so a client that withholds the source of that label cannot choose its value either.
+// Flow labels: their origins, the precedence of origins, and access by slot. Precedence, strongest first: attributes of the
+// request and its sockets, classifiers, claims of an SDK, baggage. Baggage does not set `http.*` or `aperture.*`, so that
+// clients cannot overwrite the attributes of the proxy. It does not set labels that classifiers make either, so that clients
+// cannot choose their values by withholding the source.
 
 import { decimalOf } from "#base/text/decimal.ts";
 import type { Regex } from "./match/regex.ts";
 import { WORK_PER_CHECK, type Work } from "./match/work.ts";
 
-/** The origin of a label's value. */
 export type LabelOrigin = "attribute" | "classifier" | "claim" | "baggage";
 
-/** A label that a plan reads. `header` is set for `http.request.header.<name>`: that name, lower case. */
+/** A label that a plan reads. `header` is the name in `http.request.header.<name>`, lower case; undefined for other labels. */
 export interface LabelKey {
   readonly name: string;
   readonly slot: number;
@@ -36,7 +35,7 @@ export type LabelVisitor = (
   origin: LabelOrigin,
 ) => void;
 
-/** The labels that a flow arrives with; precedence among their origins is already applied. */
+/** The labels with which a flow arrives. The source has applied the precedence of origins. */
 export interface LabelSource {
   get(key: LabelKey): string | undefined;
   /** Origin of the value that `get` returns. */
@@ -45,7 +44,7 @@ export interface LabelSource {
   each(visit: LabelVisitor): void;
 }
 
-/** Labels of every check, and what follows of those that describe an HTTP request. */
+/** Labels of every check, and then those of checks that describe an HTTP request. */
 export const SERVICE_LABELS = ["aperture.source_fqdns", "aperture.destination_fqdns"] as const;
 export const HTTP_LABELS = [
   "http.method",
@@ -55,7 +54,7 @@ export const HTTP_LABELS = [
   "http.request_content_length",
   "http.flavor",
 ] as const;
-/** A label that only checks of a proxy have, as they always did. */
+/** Only checks of a proxy have this label. */
 export const PATH_LABEL = "http.path";
 export const HEADER_PREFIX = "http.request.header.";
 
@@ -64,7 +63,7 @@ const REQUEST_LABELS: ReadonlySet<string> = new Set([
   ...HTTP_LABELS,
   PATH_LABEL,
 ]);
-/** A header name (RFC 9110 §5.6.2) as it is in a label: lower case, with `_` for `-`. */
+/** A header name (RFC 9110 §5.6.2) in a label: lower case, with `_` for `-`. */
 const HEADER_NAME = /^[a-z\d!#$%&'*+.^_`|~]+$/;
 
 /** Whether a request can have a label of this name without a classifier, an SDK or baggage. */
@@ -75,12 +74,12 @@ export function isRequestLabel(name: string): boolean {
 
 const RESERVED = /^(?:http|aperture)\./;
 
-/** Whether only attributes of the request may set this label: baggage must not. */
+/** Whether baggage must not set this label. */
 export function isReserved(name: string): boolean {
   return RESERVED.test(name);
 }
 
-/** Assigns one slot to each label name. A control point has its own, filled while its plan is compiled. */
+/** Assigns a slot to each label name, while the plan of a control point is compiled. */
 export class LabelSlots {
   /** The regular expressions of the control point, by their text. */
   readonly regexes = new Map<string, Regex>();
@@ -104,7 +103,7 @@ export class LabelSlots {
     return slot;
   }
 
-  /** The labels so far. Their copy has no spare room, because thousands of control points may have a plan. */
+  /** The labels so far. The copy has no spare room, because there may be thousands of control points. */
   get schema(): LabelSchema {
     return Object.freeze({ keys: this.#keys.slice(), classified: this.classified });
   }
@@ -119,12 +118,12 @@ export interface ClassifierLabel {
 
 const UNREAD = Symbol("unread");
 
-/** The labels of one check: values of the source by slot, each read once and on demand, and classifier labels on top. */
+/** The labels of one check: values of the source by slot, each read once on demand, and the labels of classifiers. */
 export class Labels implements Work {
   readonly source: LabelSource;
   readonly #schema: LabelSchema;
   readonly #values: (string | undefined | typeof UNREAD)[];
-  /** The last text of `prefixed` and its slot. */
+  /** The last result of `prefixed`, and its slot. */
   #prefixed = "";
   #prefixedSlot = -1;
   /** Created with the first label: most checks have none. */
@@ -151,8 +150,8 @@ export class Labels implements Work {
   }
 
   /**
-   * The value of a slot behind its prefix; the prefix alone if there is no value. Limiters that are keyed by one label
-   * ask for the same text, so it is joined once per check. Each slot must have only one prefix.
+   * The prefix and the value of a slot. Limiters with the same key label ask for the same text, so it is joined once per
+   * check. Each slot must have only one prefix.
    */
   prefixed(slot: number, prefix: string): string {
     if (this.#prefixedSlot !== slot) {
@@ -217,12 +216,12 @@ export class Labels implements Work {
   }
 }
 
-/** Largest number that a label may carry: anything beyond it is an attack, not a cost. */
+/** Largest number in a label. Larger ones are attacks, not costs. */
 export const MAX_LABEL_NUMBER = 1e12;
 
 const MAX_NUMBER_LENGTH = 40;
 
-/** The text as a finite decimal within [0, 1e12], or undefined: labels may come from outside. */
+/** The text as a finite decimal within [0, 1e12]; undefined for other text. */
 export function labelNumber(text: string): number | undefined {
   if (text.length > MAX_NUMBER_LENGTH || text.startsWith("-")) return undefined;
   const value = decimalOf(text);

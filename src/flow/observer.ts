@@ -1,66 +1,74 @@
-// The events that a flow controller reports to telemetry. Calls happen on the check path: implementations count in their
-// own arrays and do nothing else. Every decision is counted here, once, when it is made.
+// The events that a flow controller reports to telemetry, each once, when it happens. Calls are on the path of a check, so
+// implementations only count, in arrays of their own.
 
 import type { AdaptiveSummary } from "./counters/adaptive-limits.ts";
 import type { Component, Flow, Settlement, ShedCause, Verdict } from "./flow.ts";
 
-/** Irregularities that are counted: input that was ignored, failure modes that answered, limits that were reached. */
+/** Counted irregularities: ignored input, answers of failure modes, limits that were reached. */
 export const ANOMALIES = [
   "baggage_dropped", // the header exceeded its bound: all of its members were ignored
   "baggage_malformed", // a member of the header was malformed, and ignored
   "baggage_reserved", // a member named http.* or aperture.* was ignored
   "header_collision", // two headers map to one label; the one with dashes won
   "no_control_point", // a proxy's check named no control point, and none is configured for these: it got an error
-  "request_refused", // a request was refused unjudged: too many headers, control characters, a body that is too large
-  "unknown_member", // a JSON check has a member that its message does not have, perhaps a misspelt one
-  "label_unreadable", // the source of a classifier's label could not be read: a body that was cut, or is no JSON
-  "match_too_costly", // a label value was too long for the regular expression of a selector or a workload: it was not tested
+  "request_refused", // a request was refused before any rule: too many headers, control characters, a body that is too large
+  "unknown_member", // a JSON check has a member that its message does not define, perhaps a misspelt one
+  "label_unreadable", // the source of a classifier's label could not be read: a body that was cut, or is not JSON
+  "match_too_costly", // a label value was too long for a regular expression, and was not tested
   "bad_label_number", // a label was not a finite decimal >= 0 within bounds
   "undecided", // a limiter could not decide; its failure mode was applied
-  "late", // the caller's budget ended first
+  "late", // the caller's time was over before all limiters had answered
   "abandoned", // the caller left while its check waited: no decision was made
   "undelivered", // the reply to an accepted flow did not reach its caller: the slots it held were released
-  "keys_overflow", // a limiter is full: a bucket was forgotten before it was full, or a flow was not counted by its key alone
-  "reservations_full", // a policy has too many flows to settle: this one costs what it took
+  "keys_overflow", // a limiter is full: it forgot a bucket that was not full, or counted a flow together with other keys
+  "reservations_full", // a policy has too many flows to settle: this one costs its estimate
   "queue_full", // a queue had no room for a flow, which was refused at once
 ] as const;
 export type Anomaly = (typeof ANOMALIES)[number];
 
-export interface Observer {
+/** Counts what becomes of flows. */
+interface FlowObserver {
   decided(flow: Flow, verdict: Verdict): void;
-  /** One FlowEnd call; `settlement` is undefined where it names no reservation and no cost. */
-  ended(controlPoint: string, settlement?: Settlement): void;
-  /** One lookup of a service by peer or socket address. */
-  lookedUp(found: boolean): void;
-  anomaly(what: Anomaly): void;
   /** A flow was shed: its failure modes answered. Follows `decided`. */
   shed(controlPoint: string, accepted: boolean, cause: ShedCause): void;
-  /** A limiter met a flow without a label that it reads: the one it is keyed by, or the number of tokens. */
-  missingLabel(component: Component, what: MissingLabel): void;
-  /** A flow begins to wait in the queue of a scheduler; `scheduled` says when it does not any more. */
-  queued(component: Component): void;
-  /** A scheduler let a flow pass, or did not. Called once for each flow that it judged. */
-  scheduled(component: Component, flow: ScheduledFlow): void;
-  /** A limiter settled what a flow took: `difference` more tokens, or fewer where it is negative. */
+  /** One FlowEnd call; `settlement` is undefined where it names no reservation and no cost. */
+  ended(controlPoint: string, settlement?: Settlement): void;
+  /** A limiter settled an estimate: `difference` more tokens, or fewer where it is negative. */
   settled(component: Component, how: Settled, difference: number): void;
-  /**
-   * Reports the numbers of a load scheduler. The object changes with them, and stays the same for as long as the
-   * component exists.
-   */
+  /** A flow begins to wait in the queue of a scheduler. `scheduled` follows when it no longer waits. */
+  queued(component: Component): void;
+  /** A scheduler decided a flow. Called once for each flow. */
+  scheduled(component: Component, flow: ScheduledFlow): void;
+}
+
+/** Receives gauges. Each object is live, and stays the same for as long as its component exists. */
+interface GaugeObserver {
   loaded(component: Component, gauges: LoadGauges): void;
-  /** The limits that a component with adaptive limits has found. The object is live. */
   adapted(component: Component, gauges: AdaptiveGauges): void;
 }
 
+interface AnomalyObserver {
+  anomaly(what: Anomaly): void;
+  /** A flow lacks a label that a limiter reads. */
+  missingLabel(component: Component, what: MissingLabel): void;
+  /** One lookup of a service by peer or socket address. */
+  lookedUp(found: boolean): void;
+}
+
+export interface Observer extends FlowObserver, GaugeObserver, AnomalyObserver {}
+
+/** Is told of some events beside the observer that counts all of them. */
+export type FlowListener = Partial<Pick<FlowObserver, "decided" | "settled">>;
+
 /** Adaptive limits of one component. */
 export interface AdaptiveGauges {
-  /** Undefined while no flow has asked here: where agents share limits, each knows those that it counts itself. */
+  /** Undefined before the first flow. Where agents share limits, each knows those that it counts itself. */
   summary(): AdaptiveSummary | undefined;
 }
 
 /**
- * The state of a load scheduler. Only while it limits, it refuses flows: it measures the rate, lets everything pass because
- * its decision says so, or has no decision that is still valid.
+ * The state of a load scheduler. It refuses flows only in `limiting`: otherwise it still measures the rate, its decision lets
+ * everything pass, or no decision is valid.
  */
 export const LOAD_CONDITIONS = [
   "limiting",
@@ -74,7 +82,7 @@ export type LoadCondition = (typeof LOAD_CONDITIONS)[number];
 /** The bucket of a load scheduler. */
 export interface LoadGauges {
   readonly condition: LoadCondition;
-  /** The share of the load that may pass; 1 where all of it may. */
+  /** The share of the load that may pass; 1 for all of it. */
   readonly multiplier: number;
   /** Tokens per second; the bucket holds those of one. */
   readonly fillRate: number;
@@ -93,14 +101,14 @@ export interface ScheduledFlow {
    * Tokens of earlier flows that a queued flow overtook; negative, if later ones overtook it. Undefined for flows that
    * were not queued or did not pass.
    */
-  readonly overtook: number | undefined;
+  readonly preempted: number | undefined;
   /** The same among the flows of its workload, for a flow that stood behind another one of its fairness label. */
-  readonly overtookAlike: number | undefined;
+  readonly preemptedInWorkload: number | undefined;
 }
 
 /**
- * The ends of an estimate: the true cost was committed, a status refunded it, nobody settled it in time, and it stayed
- * spent or was refunded, or it stayed spent because its policy has too many flows to settle.
+ * The end of an estimate: the true cost replaced it; a status refunded it; nobody settled it in time, and it stayed spent or
+ * was refunded; or it stayed spent because its policy had too many flows to settle.
  */
 export const SETTLED = [
   "committed",
@@ -113,57 +121,43 @@ export type Settled = (typeof SETTLED)[number];
 
 export type MissingLabel = "key" | "tokens";
 
+const ignore = (): undefined => undefined;
+
 export const NO_OBSERVER: Observer = {
-  decided: () => undefined,
-  ended: () => undefined,
-  lookedUp: () => undefined,
-  anomaly: () => undefined,
-  shed: () => undefined,
-  missingLabel: () => undefined,
-  queued: () => undefined,
-  scheduled: () => undefined,
-  settled: () => undefined,
-  loaded: () => undefined,
-  adapted: () => undefined,
+  decided: ignore,
+  shed: ignore,
+  ended: ignore,
+  settled: ignore,
+  queued: ignore,
+  scheduled: ignore,
+  loaded: ignore,
+  adapted: ignore,
+  anomaly: ignore,
+  missingLabel: ignore,
+  lookedUp: ignore,
 };
 
-/** One observer that calls several in order. A single one is returned as it is, so that it costs nothing extra. */
-export function observerOf(all: readonly Observer[]): Observer {
-  const [only = NO_OBSERVER, ...more] = all;
-  if (more.length === 0) return only;
+/** The observer, which tells the listeners as well. */
+export function withListeners(observer: Observer, listeners: readonly FlowListener[]): Observer {
+  const deciding = listeners.filter(({ decided }) => decided !== undefined);
+  const settling = listeners.filter(({ settled }) => settled !== undefined);
   return {
     decided(flow, verdict) {
-      for (const observer of all) observer.decided(flow, verdict);
-    },
-    ended(controlPoint, settlement) {
-      for (const observer of all) observer.ended(controlPoint, settlement);
-    },
-    lookedUp(found) {
-      for (const observer of all) observer.lookedUp(found);
-    },
-    anomaly(what) {
-      for (const observer of all) observer.anomaly(what);
-    },
-    shed(controlPoint, accepted, cause) {
-      for (const observer of all) observer.shed(controlPoint, accepted, cause);
-    },
-    missingLabel(component, what) {
-      for (const observer of all) observer.missingLabel(component, what);
-    },
-    queued(component) {
-      for (const observer of all) observer.queued(component);
-    },
-    scheduled(component, flow) {
-      for (const observer of all) observer.scheduled(component, flow);
+      observer.decided(flow, verdict);
+      for (const listener of deciding) listener.decided?.(flow, verdict);
     },
     settled(component, how, difference) {
-      for (const observer of all) observer.settled(component, how, difference);
+      observer.settled(component, how, difference);
+      for (const listener of settling) listener.settled?.(component, how, difference);
     },
-    loaded(component, gauges) {
-      for (const observer of all) observer.loaded(component, gauges);
-    },
-    adapted(component, gauges) {
-      for (const observer of all) observer.adapted(component, gauges);
-    },
+    shed: (controlPoint, accepted, cause) => observer.shed(controlPoint, accepted, cause),
+    ended: (controlPoint, settlement) => observer.ended(controlPoint, settlement),
+    queued: (component) => observer.queued(component),
+    scheduled: (component, flow) => observer.scheduled(component, flow),
+    loaded: (component, gauges) => observer.loaded(component, gauges),
+    adapted: (component, gauges) => observer.adapted(component, gauges),
+    anomaly: (what) => observer.anomaly(what),
+    missingLabel: (component, what) => observer.missingLabel(component, what),
+    lookedUp: (found) => observer.lookedUp(found),
   };
 }

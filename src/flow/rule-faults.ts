@@ -1,5 +1,5 @@
-// Validates parts of a rule and returns one message for each fault. Policies are validated with these functions before
-// anything is compiled, and compiling a rule relies on the same conditions.
+// Validates parts of a rule and returns a message for each fault. Policies are validated by these functions before they are
+// compiled, and the compilation of a rule relies on the same conditions.
 
 import { Fault } from "#base/fault.ts";
 import { compileExtractor } from "./classify/extract.ts";
@@ -7,7 +7,7 @@ import { labelNameFaults } from "./classify/name.ts";
 import { compileRegex, type Regex } from "./match/regex.ts";
 import type { LabelRule } from "./rules.ts";
 
-/** What is wrong with a regular expression, or else what it costs and the longest value that is tested. */
+/** The fault of a regular expression, or its cost and the longest value that it tests. */
 export type JudgedRegex = { readonly fault: string } | Pick<Regex, "cost" | "longest">;
 
 export function judgeRegex(regex: string): JudgedRegex {

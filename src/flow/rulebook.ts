@@ -1,10 +1,9 @@
-// Everything that an agent decides by: the rules and numbers that arrived, the limiter state that outlives their
-// changes, and the plan compiled from them. A batch takes effect whole; a rule that does not compile leaves its predecessor in force
-// and is reported.
+// Everything by which an agent decides: the rules and numbers that arrived, the state of limiters, which outlives changes,
+// and the plan. A batch takes effect whole. A rule that does not compile is reported, and its predecessor stays in force.
 
 import { finish } from "#base/async/steps.ts";
 import { Fault } from "#base/fault.ts";
-import type { LimiterContext, StageMember } from "./limit/stage-member.ts";
+import type { Limiter, LimiterContext } from "./limit/limiter.ts";
 import {
   bindRule,
   type KindTable,
@@ -19,7 +18,7 @@ import { type Bind, compilePlan, type Plan } from "./plan/plan.ts";
 import { inOrder } from "./plan/rule-order.ts";
 import type { LimiterNumbers, LimiterRule, Rule } from "./rules.ts";
 
-/** Keys are those of the store: one per rule, and the same key identifies a limiter's rule and its numbers. */
+/** By keys of the store. The rule of a limiter and its numbers have the same key. */
 export interface Changes {
   readonly rules: ReadonlyMap<string, Rule | undefined>;
   readonly numbers: ReadonlyMap<string, LimiterNumbers | undefined>;
@@ -30,12 +29,12 @@ export interface RefusedRule {
   readonly fault: Fault;
 }
 
-/** A limiter rule with its state and the stage member that it is bound to. */
+/** A limiter rule that is in the plan. */
 interface BoundRule {
   readonly rule: LimiterRule;
   readonly state: LimiterState;
-  /** One of the members in the plan. They share state, so any of them can adopt numbers and end slots. */
-  readonly member: StageMember;
+  /** One of its limiters in the plan. They share state, so any of them can adopt numbers and end slots. */
+  readonly limiter: Limiter;
 }
 
 /** The result of a change of rules, before any of it is in force. */
@@ -53,14 +52,14 @@ export class Rulebook {
   readonly #kinds: KindTable;
   #rules: ReadonlyMap<string, Rule> = new Map();
   readonly #numbers = new Map<string, LimiterNumbers>();
-  /** The numbers that each state has adopted, so that it adopts them once. */
+  /** The numbers that each state has adopted. */
   readonly #adopted = new WeakMap<LimiterState, LimiterNumbers>();
   readonly #trials = new Map<Rule["kind"], LimiterState>();
-  /** The state identity of each rule: a change of one rule does not derive those of all others again. */
+  /** The state identity of each rule, so that a change of one rule need not derive all others again. */
   readonly #identities = new WeakMap<LimiterRule, string>();
   #states: ReadonlyMap<string, LimiterState> = new Map();
   #bound: ReadonlyMap<string, BoundRule> = new Map();
-  #byPolicy: ReadonlyMap<string, readonly StageMember[]> = new Map();
+  #byPolicy: ReadonlyMap<string, readonly Limiter[]> = new Map();
   #plan: Plan;
 
   constructor(group: string, context: LimiterContext, kinds: KindTable = LIMITER_KINDS) {
@@ -78,24 +77,24 @@ export class Rulebook {
     return this.#rules;
   }
 
-  /** The numbers for this key of a rule, even if the rule itself is missing. */
+  /** The numbers under the key of a rule, even if the rule itself is missing. */
   numbersOf(key: string): LimiterNumbers | undefined {
     return this.#numbers.get(key);
   }
 
-  /** The stage members of one policy, one for each component. */
-  members(policyName: string): readonly StageMember[] {
+  /** The limiters of one policy, one for each component. */
+  limiters(policyName: string): readonly Limiter[] {
     return this.#byPolicy.get(policyName) ?? [];
   }
 
-  /** Applies one batch. Everything that it changes is in force when this returns. */
+  /** Applies one batch, which is in force when this returns. */
   apply(changes: Changes): readonly RefusedRule[] {
     return finish(this.applyInSteps(changes));
   }
 
   /**
-   * As `apply`, in steps. Flows are judged by what was in force before until the last step, in which all of it changes.
-   * One batch at a time.
+   * Applies one batch in steps. Flows are judged by the old plan until the last step puts the new one in force. Apply one
+   * batch at a time.
    */
   *applyInSteps(changes: Changes): Generator<void, readonly RefusedRule[]> {
     const refused: RefusedRule[] = [];
@@ -109,13 +108,12 @@ export class Rulebook {
     const touched = renewed !== undefined ? this.#bound.keys() : changes.numbers.keys();
     for (const key of touched) this.#adoptNumbers(key, changes.numbers.has(key));
     if (renewed !== undefined) {
-      for (const { member } of this.#bound.values())
-        if ("showGauges" in member) member.showGauges?.();
+      for (const { limiter } of this.#bound.values()) limiter.showGauges?.();
     }
     return refused;
   }
 
-  /** The rules after a change, without those that do not compile: they are added to `refused`. */
+  /** The rules after a change, without those that do not compile, which are added to `refused`. */
   *#changed(
     changes: Changes["rules"],
     refused: RefusedRule[],
@@ -131,7 +129,7 @@ export class Rulebook {
     return rules;
   }
 
-  /** Compiles a rule by itself, so that one that does not compile affects no other. */
+  /** Compiles a rule by itself, so that a faulty one affects no other. */
   #faultOf(rule: Rule): Fault | undefined {
     try {
       finish(compilePlan([rule], this.#group, this.#kinds, this.#bindOnTrial));
@@ -141,14 +139,14 @@ export class Rulebook {
     }
   }
 
-  /** Binds to a state that counts nothing, which all rules of a kind share: whatever is bound here is thrown away. */
+  /** Binds for a compilation whose plan is thrown away. All rules of a kind share one state. */
   readonly #bindOnTrial: Bind = (rule, slots) => {
     let state = this.#trials.get(rule.kind);
     if (state === undefined) {
       state = newState(rule, { ...this.#context, sharedCounters: undefined }, this.#kinds, "");
       this.#trials.set(rule.kind, state);
     }
-    return { member: bindRule(rule, slots, state, this.#context, this.#kinds), state };
+    return { limiter: bindRule(rule, slots, state, this.#context, this.#kinds), state };
   };
 
   *#renewed(changes: Changes["rules"], refused: RefusedRule[]): Generator<void, Renewed> {
@@ -159,26 +157,26 @@ export class Rulebook {
     const bind: Bind = (rule, slots) => {
       const state = stateOf.get(rule);
       if (state === undefined) throw new Fault("INTERNAL", "limiter rule without a state");
-      return { member: bindRule(rule, slots, state, this.#context, this.#kinds), state };
+      return { limiter: bindRule(rule, slots, state, this.#context, this.#kinds), state };
     };
     const plan = yield* compilePlan(sorted, this.#group, this.#kinds, bind, this.#plan);
     return { rules, plan, states, stateOf };
   }
 
   #put({ rules, plan, states, stateOf }: Renewed): void {
-    const memberOf = membersByRule(plan);
+    const limiterOf = limitersByRule(plan);
     const bound = new Map<string, BoundRule>();
-    const byPolicy = new Map<string, StageMember[]>();
+    const byPolicy = new Map<string, Limiter[]>();
     for (const [key, rule] of rules) {
       if (!isLimiterRule(rule)) continue;
       const state = stateOf.get(rule);
       // Rules for other agent groups are in no plan.
-      const member = memberOf.get(rule);
-      if (state === undefined || member === undefined) continue;
-      bound.set(key, { rule, state, member });
-      const sisters = byPolicy.get(rule.policyName);
-      if (sisters === undefined) byPolicy.set(rule.policyName, [member]);
-      else sisters.push(member);
+      const limiter = limiterOf.get(rule);
+      if (state === undefined || limiter === undefined) continue;
+      bound.set(key, { rule, state, limiter });
+      const others = byPolicy.get(rule.policyName);
+      if (others === undefined) byPolicy.set(rule.policyName, [limiter]);
+      else others.push(limiter);
     }
     for (const [name, state] of this.#states) if (!states.has(name)) state.close();
     this.#rules = rules;
@@ -189,22 +187,22 @@ export class Rulebook {
   }
 
   /**
-   * Finds each rule's state by what its numbers mean, not by position: an inserted component moves no bucket. All states
-   * are added to `states`, by name.
+   * Finds the state of each rule by the meaning of its numbers, so that an inserted component moves no bucket. Adds all
+   * states to `states`, by name.
    */
   *#carryStates(
     rules: readonly Rule[],
     states: Map<string, LimiterState>,
   ): Generator<void, ReadonlyMap<LimiterRule, LimiterState>> {
     const byRule = new Map<LimiterRule, LimiterState>();
-    const twins = new Map<string, number>();
+    const counts = new Map<string, number>();
     for (const rule of rules) {
       if (!isLimiterRule(rule)) continue;
       yield;
       const identity = this.#identityOf(rule);
-      const twin = twins.get(identity) ?? 0;
-      twins.set(identity, twin + 1);
-      const name = `${identity}#${twin}`;
+      const number = counts.get(identity) ?? 0;
+      counts.set(identity, number + 1);
+      const name = `${identity}#${number}`;
       const state = this.#states.get(name) ?? newState(rule, this.#context, this.#kinds, name);
       states.set(name, state);
       byRule.set(rule, state);
@@ -221,24 +219,24 @@ export class Rulebook {
   }
 
   /**
-   * Gives numbers to the component of the policy version that they name. A changed component keeps deciding by
-   * earlier numbers until its own arrive: by those that its state adopted or, if its state is new because the
-   * numbers now mean something else, by those stored under its key. Only the removal of its numbers opens it.
+   * Gives numbers to the limiter of the policy version that they name. A changed limiter decides by earlier numbers until
+   * its own arrive: by those that its state adopted or, if its state is new, by those under its key. Only the removal of
+   * its numbers leaves it without any.
    */
   #adoptNumbers(key: string, changed: boolean): void {
     const bound = this.#bound.get(key);
     if (bound === undefined) return;
-    const { rule, state, member } = bound;
+    const { rule, state, limiter } = bound;
     const numbers = this.#numbers.get(key);
     const adopted = this.#adopted.get(state);
     if (numbers === undefined) {
       if (!changed) return;
       this.#adopted.delete(state);
-      member.decide?.(undefined);
+      limiter.decide(undefined);
     } else if (numbers !== adopted && (numbers.policyHash === rule.policyHash || !adopted)) {
       this.#adopted.set(state, numbers);
-      // Numbers of another kind mean nothing to this one.
-      member.decide?.(numbers.kind === rule.kind ? numbers : undefined);
+      // Numbers of another kind count as none.
+      limiter.decide(numbers.kind === rule.kind ? numbers : undefined);
     }
   }
 }
@@ -247,13 +245,13 @@ function isLimiterRule(rule: Rule): rule is LimiterRule {
   return rule.kind !== "classifier" && rule.kind !== "flux_meter";
 }
 
-/** One member for each limiter rule: where a rule is in force at several control points, any of them. */
-function membersByRule({ controlPoints }: Plan): ReadonlyMap<LimiterRule, StageMember> {
-  const found = new Map<LimiterRule, StageMember>();
-  for (const { rules, members } of controlPoints.values()) {
+/** One limiter for each rule, also where the rule applies at several control points. */
+function limitersByRule({ controlPoints }: Plan): ReadonlyMap<LimiterRule, Limiter> {
+  const found = new Map<LimiterRule, Limiter>();
+  for (const { rules, limiters } of controlPoints.values()) {
     for (const [at, rule] of rules.filter(isLimiterRule).entries()) {
-      const member = members[at];
-      if (member !== undefined) found.set(rule, member);
+      const limiter = limiters[at];
+      if (limiter !== undefined) found.set(rule, limiter);
     }
   }
   return found;

@@ -3,9 +3,7 @@
 
 import { RejectReason } from "./flow.ts";
 
-/** A stage whose limiters may refuse the flow. */
-export interface LimitStage {
-  readonly kind: "limit";
+export interface Stage {
   readonly name: string;
   readonly reason: RejectReason;
   /** HTTP status of a refusal whose component configures none. */
@@ -14,30 +12,14 @@ export interface LimitStage {
   readonly rampModeNeedsLimiter: boolean;
 }
 
-/** A stage whose lookups may end the check early: the flow passes, and later stages are skipped. */
-export interface LookupStage {
-  readonly kind: "lookup";
-  readonly name: string;
-}
-
-/** A stage whose shadows see the flow and never change the answer. */
-export interface ObserveStage {
-  readonly kind: "observe";
-  readonly name: string;
-}
-
-export type Stage = LimitStage | LookupStage | ObserveStage;
-
-export const RAMP_STAGE: LimitStage = {
-  kind: "limit",
+export const RAMP_STAGE: Stage = {
   name: "ramp",
   reason: RejectReason.noMatchingRamp,
   deniedStatus: 403,
   rampModeNeedsLimiter: true,
 };
 
-export const SAMPLE_STAGE: LimitStage = {
-  kind: "limit",
+export const SAMPLE_STAGE: Stage = {
   name: "sample",
   reason: RejectReason.notSampled,
   deniedStatus: 403,
@@ -45,26 +27,23 @@ export const SAMPLE_STAGE: LimitStage = {
 };
 
 /** Rate limiters and concurrency limiters are asked together: a refusal by one does not hide the other's. */
-export const RATE_STAGE: LimitStage = {
-  kind: "limit",
+export const RATE_STAGE: Stage = {
   name: "rate · concurrency",
   reason: RejectReason.rateLimited,
   deniedStatus: 429,
   rampModeNeedsLimiter: false,
 };
 
-/** Flows wait here for a slot, before anything is looked up for them. */
-export const SLOT_QUEUE_STAGE: LimitStage = {
-  kind: "limit",
+/** Flows wait here for a slot. */
+export const SLOT_QUEUE_STAGE: Stage = {
   name: "queue for slots",
   reason: RejectReason.noTokens,
   deniedStatus: 503,
   rampModeNeedsLimiter: false,
 };
 
-/** Flows wait here for tokens, as the last thing before the service gets them. */
-export const TOKEN_QUEUE_STAGE: LimitStage = {
-  kind: "limit",
+/** Flows wait here for tokens. It is the last stage, so no flow takes tokens and is refused afterwards. */
+export const TOKEN_QUEUE_STAGE: Stage = {
   name: "queue for tokens",
   reason: RejectReason.noTokens,
   deniedStatus: 503,

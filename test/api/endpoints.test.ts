@@ -124,14 +124,6 @@ describe("endpoints", () => {
     assert.equal(reply.limiter_decisions[0].failure_mode, "closed");
   });
 
-  it("give ten thousand decisions as many ids, of twelve characters", () => {
-    const { flowController } = agentOf([]);
-    const context = createOperationContext(flowController, NO_SERVICES, () => 0.999);
-    const ids = new Set(Array.from({ length: 10_000 }, () => context.nextDecisionId()));
-    assert.equal(ids.size, 10_000);
-    for (const id of ids) assert.match(id, /^[\w-]{12}$/);
-  });
-
   it("validate the socket addresses of Sluice's messages, but not those of Envoy's", async () => {
     const endpoints = endpointsOf(agentOf([]).flowController);
     const wanted = { code: "INVALID_ARGUMENT", http: 400 };
@@ -247,9 +239,9 @@ function verdictOf(flow: Flow, over: Partial<Verdict>): Verdict {
     shed: undefined,
     waitMs: 0,
     decisions: [],
-    hit: undefined,
     held: undefined,
     reservationId: "",
+    decisionId: "decision0001",
     classifiers: [],
     fluxMeters: [],
     labels: new Labels(EMPTY_SCHEMA, flow.labels),

@@ -12,12 +12,13 @@ import {
   RejectReason,
   type Verdict,
 } from "#flow/flow.ts";
-import type { Limiter } from "#flow/limit/stage-member.ts";
+import type { Limiter } from "#flow/limit/limiter.ts";
 import { LIMITER_KINDS } from "#flow/plan/kinds.ts";
 import { STAGES } from "#flow/stages.ts";
 import { fakeClock } from "../kit/clock.ts";
 import {
   consumedBy,
+  countedIds,
   decisionOf,
   flowOf,
   planOfSteps,
@@ -31,17 +32,17 @@ import {
 function planOf(...limiters: readonly Limiter[]) {
   return planOfSteps(
     STAGES.map((stage) =>
-      stepOf(stage, {
-        limiters: limiters.filter(
-          ({ component }) => LIMITER_KINDS.rows[component.kind].stage === stage,
-        ),
-      }),
+      stepOf(
+        stage,
+        limiters.filter(({ component }) => LIMITER_KINDS.rows[component.kind].stage === stage),
+      ),
     ),
   );
 }
 
 function contextOf() {
-  return { clock: fakeClock(), chance: seededChance(1), observer: recordingObserver() };
+  const observer = recordingObserver();
+  return { clock: fakeClock(), chance: seededChance(1), observer, nextDecisionId: countedIds() };
 }
 
 function decided(verdict: Verdict | Pending<Verdict>): Verdict {

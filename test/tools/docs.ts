@@ -231,9 +231,7 @@ function errorsPage(): string {
     "HTTP status that a refused client gets when the policy does not set one:",
     table(
       ["stage", "limiters", "status"],
-      STAGES.flatMap((stage) =>
-        stage.kind === "limit" ? [[stage.name, kindsAt(stage), stage.deniedStatus]] : [],
-      ),
+      STAGES.map((stage) => [stage.name, kindsAt(stage), stage.deniedStatus]),
     ),
     `Reject reasons on the wire: ${reasons.map(([name, number]) => `${name} ${number}`).join(", ")}. In all other cases a refused client gets 403.`,
     "## Exit codes",

@@ -1,17 +1,16 @@
-// Discovery through the API server of the cluster that an agent runs in, where it may read from it. What speaks to Kubernetes
-// is loaded only then.
+// Service discovery through the API server of the cluster in which an agent runs. The Kubernetes client is loaded only here.
 
 import { within } from "#base/async/wait.ts";
 import { Fault } from "#base/fault.ts";
 import type { AgentConfig } from "#config/tree.ts";
 import type { SluiceProcess } from "#daemon/process.ts";
 
-/** Milliseconds that a start waits for what is in the cluster. Until that is known, no check has services. */
+/** Time that a start waits for the pods and services of the cluster, ms. Until they are known, no check has services. */
 const LIST_MS = 2_000;
 
 /**
- * Starts to follow the cluster. Resolves when its pods and services are known, or when the API server takes too long; with
- * undefined where there is no way to an API server.
+ * Follows the cluster. Resolves when its pods and services are known, or when the API server takes too long; with undefined
+ * where the API server cannot be used.
  */
 export async function discoverInCluster(process: SluiceProcess, config: AgentConfig) {
   const { clock, chance, env, health, metrics, scope, settings } = process;
@@ -21,7 +20,7 @@ export async function discoverInCluster(process: SluiceProcess, config: AgentCon
     if (fault === undefined) status.ok("the pods and services of the cluster are followed");
     else {
       status.degraded(fault.message);
-      // Checks are answered all the same: by what was known last, and at first without services.
+      // Checks are answered with the services that were known last.
       health.doWithout("discovery");
     }
   };
@@ -42,7 +41,7 @@ export async function discoverInCluster(process: SluiceProcess, config: AgentCon
     await within(LIST_MS, clock, discovery.listed);
     return { lookup: entities, entities };
   } catch (thrown) {
-    // Pods without a service account run as before.
+    // Pods without a service account run without discovery.
     const fault = Fault.from(thrown);
     log.warn({}, `pods and services are not followed: ${fault.message}`);
     followed(fault);

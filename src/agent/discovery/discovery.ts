@@ -1,5 +1,5 @@
-// Service discovery of an agent: the pods and Services at the addresses of requests. They come from the API server of the
-// cluster or, for agents that may not ask it, from the store, where the leading controller publishes them.
+// Service discovery of an agent: it finds the pods and Services at the addresses of requests. They come from the API server of
+// the cluster or, for agents without access to it, from the store, where the leading controller publishes them.
 
 import { type EntityDirectory, NO_ENTITIES } from "#api/fleet/entities.ts";
 import { NO_SERVICES, type ServiceLookup } from "#api/service-lookup.ts";
@@ -14,13 +14,10 @@ export interface Discovered {
 }
 
 const NOTHING: Discovered = { lookup: NO_SERVICES, entities: NO_ENTITIES };
-/** Kubernetes puts it into every container. */
+/** Kubernetes sets this variable in every container. */
 const IN_CLUSTER = "KUBERNETES_SERVICE_HOST";
 
-/**
- * Starts service discovery. Resolves when the pods and services of the cluster, or those of this pod, are known, or when
- * that takes too long.
- */
+/** Resolves when the services of the cluster, or those of this pod, are known, or when that takes too long. */
 export async function discover(process: SluiceProcess, config: AgentConfig): Promise<Discovered> {
   const { enabled, source } = config.service_discovery.kubernetes;
   if (!enabled) return NOTHING;

@@ -1,5 +1,5 @@
-// The pods and Services at addresses that are not this pod's: looked up in the background when a check names one, and
-// remembered for a while. No check waits for a look-up.
+// A cache of the pods and Services at addresses of other pods. An address is looked up in the background when a check names
+// it, so no check waits for a look-up.
 
 import { isIP } from "node:net";
 import type { Clock } from "#base/clock.ts";
@@ -8,34 +8,34 @@ import type { Entity } from "#base/net/entity.ts";
 
 export interface LookedUpOptions {
   readonly clock: Clock;
-  /** Undefined where nothing stands at the address. */
+  /** Undefined where there is nothing at the address. */
   readonly find: (address: string) => Promise<Entity | undefined>;
-  /** Whether the store is away, or lost what it had: then nothing that is known is forgotten. */
+  /** Whether the store is away, or lost its data. Entries are then kept. */
   readonly isUnsure: () => boolean;
   /** Called after each look-up, with the reason where it failed. */
   readonly reached: (fault: Fault | undefined) => void;
 }
 
-/** The most addresses that are remembered. */
+/** Limit of addresses in the cache. */
 export const MAX_ADDRESSES = 2_048;
-/** The most look-ups at a time, and the most that wait for one of these to end. */
-const MAX_AT_ONCE = 8;
+/** Limits of concurrent look-ups, and of those that wait. */
+const MAX_CONCURRENT = 8;
 const MAX_WAITING = 256;
-/** The most new addresses a second: who sends checks chooses them. */
+/** Limit of new addresses a second, because callers choose them. */
 export const MAX_PER_SECOND = 50;
-/** Milliseconds between two rounds that renew what is used and forget what is not, and the most renewals of a round. */
+/** Time between two rounds that renew entries in use and drop the others, ms, and the limit of renewals in one round. */
 export const ROUND_MS = 5_000;
 const MAX_RENEWED = 250;
-/** Milliseconds after which what was found is looked up again. */
+/** Lifetime of an entry, ms. */
 export const FOUND_MS = 60_000;
-/** The same where nothing was found, or the look-up failed: at first, and twice as long each time up to `FOUND_MS`. */
+/** Lifetime after a look-up that found nothing or failed. It doubles each time, up to `FOUND_MS`. */
 const UNKNOWN_MS = 5_000;
 
 interface Known {
   entity: Entity | undefined;
   /** When it is looked up again, on `clock.now()`. */
   until: number;
-  /** Look-ups one after the other that found nothing. */
+  /** Consecutive look-ups that found nothing. */
   misses: number;
   /** A check has asked for it since it was looked up. */
   isUsed: boolean;
@@ -48,7 +48,7 @@ export class LookedUp {
   readonly counts = { found: 0, unknown: 0, failed: 0, left_out: 0 };
   readonly #options: LookedUpOptions;
   readonly #known = new Map<string, Known>();
-  /** Addresses that wait for a look-up; those that are being looked up come first. */
+  /** Addresses that are being looked up, or wait for it. */
   readonly #asked = new Set<string>();
   readonly #waiting: string[] = [];
   #underWay = 0;
@@ -61,7 +61,7 @@ export class LookedUp {
     this.#options = options;
   }
 
-  /** The number of addresses where something is known to stand. */
+  /** Number of addresses with a known pod or Service. */
   get known(): number {
     let count = 0;
     for (const { entity } of this.#known.values()) if (entity !== undefined) count += 1;
@@ -76,7 +76,7 @@ export class LookedUp {
     for (const { entity } of this.#known.values()) if (entity !== undefined) yield entity;
   }
 
-  /** Services of an address in canonical form, as far as they are known. One that is not is looked up from now on. */
+  /** Known services of an address in canonical form. Looks up an unknown address. */
   byAddress(address: string): readonly string[] {
     const known = this.#known.get(address);
     if (known === undefined) {
@@ -94,7 +94,7 @@ export class LookedUp {
   }
 
   #ask(address: string): void {
-    // Other text would be a part of a key.
+    // Text that is not an address must not become a part of a key.
     if (this.#asked.has(address) || isIP(address) === 0) return;
     if (this.#waiting.length >= MAX_WAITING || !this.#mayAsk()) this.counts.left_out += 1;
     else this.#lookUpNext(address);
@@ -116,7 +116,7 @@ export class LookedUp {
   }
 
   #work(): void {
-    while (this.#underWay < MAX_AT_ONCE) {
+    while (this.#underWay < MAX_CONCURRENT) {
       const address = this.#waiting.shift();
       if (address === undefined) return;
       this.#underWay += 1;
@@ -155,7 +155,7 @@ export class LookedUp {
     this.#arm();
   }
 
-  /** The oldest of those that no check asks for, or the oldest of all where each of the first is asked for. */
+  /** Drops the oldest entry that no check asks for or, where all of the first ones are in use, the oldest of all. */
   #forgetOne(): void {
     let oldest: string | undefined;
     let looked = 0;

@@ -1,22 +1,22 @@
-// The services of this pod, by what the store says about its addresses. Those that the store lost stay until a controller has
-// written again.
+// The services of this pod, from the records of its addresses in the store. Records that the store lost stay until a
+// controller has written again.
 
 import type { Entity } from "#base/net/entity.ts";
 import type { Batch } from "#store/store.ts";
 import { readEntity } from "#sync/entities.ts";
 import { DISCOVERED, entityKey } from "#sync/keys.ts";
 
-/** Peers at these addresses are in the same pod, whose containers share one network. */
+/** Peers at these addresses are in the same pod, because its containers share one network. */
 const LOOPBACK: readonly string[] = ["127.0.0.1", "::1"];
 const NONE: readonly string[] = [];
 
 export class OwnPod {
-  /** Its addresses by their keys. */
+  /** Addresses by key. */
   readonly #addresses: ReadonlyMap<string, string>;
   readonly #entities = new Map<string, Entity>();
   /** Keys that the store lost. */
   readonly #lost = new Set<string>();
-  /** By address, the loopback addresses among them. */
+  /** By address, including the loopback addresses. */
   #services = new Map<string, readonly string[]>();
   #isLost = false;
 
@@ -35,7 +35,7 @@ export class OwnPod {
     return [...this.#entities.values()];
   }
 
-  /** Services of all its addresses together. */
+  /** Services of all addresses together. */
   get services(): readonly string[] {
     const [only, ...others] = this.entities;
     if (only === undefined || others.length === 0) return only?.services ?? NONE;
@@ -47,12 +47,12 @@ export class OwnPod {
     return this.#entities.get(address);
   }
 
-  /** Undefined where the address is not one of this pod. */
+  /** Undefined for an address of another pod. */
   byAddress(address: string): readonly string[] | undefined {
     return this.#services.get(address);
   }
 
-  /** @throws Fault for a value that cannot be read; what was known of its address stays */
+  /** @throws Fault for a value that cannot be read; the record before it stays */
   apply({ puts, deletes, reset = false }: Batch): void {
     this.#isLost ||= reset;
     for (const key of deletes) {
@@ -74,7 +74,7 @@ export class OwnPod {
     }
   }
 
-  /** A controller has written everything: what is still missing is gone. */
+  /** A controller has written all records: those that are still missing are gone. */
   #complete(): void {
     this.#isLost = false;
     for (const key of this.#lost) this.#entities.delete(this.#addresses.get(key) ?? "");

@@ -1,5 +1,5 @@
-// Discovery for agents that have no right on the Kubernetes API: the leading controller publishes the pod or Service at each
-// address under a key of the store. An agent follows the keys of its own pod, and looks other addresses up.
+// Service discovery for agents without access to the Kubernetes API: the leading controller publishes the pod or Service at
+// each address under a key of the store. An agent follows the keys of its own pod, and looks up other addresses.
 
 import { isIP } from "node:net";
 import { within } from "#base/async/wait.ts";
@@ -15,14 +15,14 @@ import { DISCOVERED, entityPrefix } from "#sync/keys.ts";
 import { LookedUp } from "./looked-up.ts";
 import { OwnPod } from "./own-pod.ts";
 
-/** Milliseconds that a start waits for the store. Until it answers, no check has services. */
+/** Time that a start waits for the store, ms. Until it answers, no check has services. */
 const FIRST_MS = 2_000;
-/** Milliseconds that a look-up may take. */
+/** Time limit of a look-up, ms. */
 const LOOKUP_MS = 3_000;
-/** The most addresses that a pod may have: one of each family. */
+/** Limit of addresses of a pod: one of each family. */
 const MAX_OWN = 2;
 
-/** Starts to follow the store, until the process ends. Resolves when it has answered, or takes too long. */
+/** Follows the store until the process ends. Resolves when the store has answered, or takes too long. */
 export async function followPublished(process: SluiceProcess) {
   const { clock, env, health, metrics, scope, store } = process;
   const log = process.log.child("discovery");
@@ -42,13 +42,13 @@ export async function followPublished(process: SluiceProcess) {
     ];
     const text = faults.join("; ");
     const why = lookupFault === undefined ? "" : `: ${lookupFault.message}`;
-    if (faults.length === 0) status.ok(`${addresses.join(" and ")}: ${textOf(own.services)}`);
+    if (faults.length === 0) status.ok(`${addresses.join(" and ")}: ${servicesText(own.services)}`);
     else {
       status.degraded(text + why);
-      // Checks are answered all the same: by what was known last, and at first without services.
+      // Checks are answered with the services that were known last.
       health.doWithout("discovery");
     }
-    // Without the reason, which may name another server each time.
+    // The text without its reason, which may name another server each time.
     if (text === logged) return;
     if (faults.length > 0) log.warn({}, text + why);
     else log.info({ addresses }, "the services of this pod are followed");
@@ -121,7 +121,7 @@ const NO_PUBLISHER =
 const NO_ADDRESS =
   "the services of this pod are unknown, because POD_IPS and POD_IP name no address of it";
 
-function textOf(services: readonly string[]): string {
+function servicesText(services: readonly string[]): string {
   if (services.length === 0) return "this pod belongs to no service";
   const [first = ""] = services;
   const others = services.length > 1 ? ` and ${services.length - 1} other services` : "";
@@ -129,15 +129,15 @@ function textOf(services: readonly string[]): string {
 }
 
 /**
- * The addresses of this pod, as the downward API names them, in canonical form.
- * @throws Fault INVALID_ARGUMENT for anything else: the pod would be without the services at that address
+ * The addresses of this pod from the downward API, in canonical form.
+ * @throws Fault INVALID_ARGUMENT for other text, because the pod would lack the services at that address
  */
 function addressesOf(env: SluiceProcess["env"]): readonly string[] {
   const found = ["POD_IPS", "POD_IP"].flatMap((name) => addressesIn(name, env[name] ?? ""));
   return [...new Set(found)].slice(0, MAX_OWN);
 }
 
-/** Kubernetes separates them by commas, and leaves the value empty before the pod has an address. */
+/** Kubernetes separates addresses by commas. The value is empty before the pod has an address. */
 function addressesIn(name: string, value: string): readonly string[] {
   const texts = value.split(",").map((text) => text.trim());
   return texts.flatMap((text) => {

@@ -1,9 +1,9 @@
-// Tells in status and log when no policy names the default control point: a misspelt name would let every flow pass that
-// gets it.
+// Shows in status and log when no policy names the default control point, because every flow that gets a misspelt name would
+// pass.
 
 import type { SluiceProcess } from "#daemon/process.ts";
 
-/** Returns the function that is called with the control points that policies name, whenever these change. */
+/** Returns a function that must be told the control points of the policies whenever these change. */
 export function warnOfDefaultControlPoint(
   { health, log }: Pick<SluiceProcess, "health" | "log">,
   configured: string,

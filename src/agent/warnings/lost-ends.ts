@@ -1,5 +1,5 @@
-// Tells in status and log of which limiters most concurrency slots are not given back: the caller does not end its flows, or
-// no report of their end arrives, so each slot stays taken for `max_inflight_duration`.
+// Shows in status and log the limiters most of whose concurrency slots are not given back. Either callers do not end their
+// flows, or no report of the end arrives. Each slot then stays taken for `max_inflight_duration`.
 
 import type { Clock } from "#base/clock.ts";
 import { listed } from "#base/text/listed.ts";
@@ -7,14 +7,14 @@ import type { SluiceProcess } from "#daemon/process.ts";
 import type { SlotRef, Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
 
-/** Slots taken in one window are compared with those given back in it and in the next, so a flow has as long to end. */
+/** Slots taken in one window are compared with those given back in it and in the next, so that flows have time to end. */
 const WINDOW_MS = 60_000;
-/** Fewer slots in one window tell nothing. */
-const FEW = 10;
-/** Limiters that the status names. */
-const MOST_NAMES = 20;
+/** Fewer slots in one window are not judged. */
+const MIN_SLOTS = 10;
+/** Limit of limiters that the status names. */
+const MAX_NAMED = 20;
 
-/** What became of one limiter's slots, in this window and in the one before. */
+/** Slots of one limiter, in this window and in the one before. */
 interface Counts {
   taken: number;
   takenBefore: number;
@@ -24,7 +24,7 @@ interface Counts {
 }
 
 export class LostEnds {
-  /** By the id of the component, for each policy. */
+  /** By policy and component id. */
   readonly #policies = new Map<string, Map<string, Counts>>();
   readonly #process: Pick<SluiceProcess, "clock" | "health" | "log">;
   #disarm: () => void;
@@ -88,7 +88,7 @@ export class LostEnds {
 
   #judge(counts: Counts, warn: (slots: { taken: number; returned: number }) => void): void {
     const { takenBefore: taken } = counts;
-    if (taken < FEW && !counts.lost) return;
+    if (taken < MIN_SLOTS && !counts.lost) return;
     const returned = counts.returnedBefore + counts.returned;
     const lost = 2 * returned < taken;
     if (lost && !counts.lost) warn({ taken, returned });
@@ -98,7 +98,7 @@ export class LostEnds {
   #show(lost: readonly string[]): void {
     const status = this.#process.health.root.at("system", "flow_ends");
     if (lost.length === 0) status.ok("the ends of flows that take concurrency slots are reported");
-    else status.fail(`${LOST}: ${listed(lost, String, MOST_NAMES)}`);
+    else status.fail(`${LOST}: ${listed(lost, String, MAX_NAMED)}`);
   }
 }
 

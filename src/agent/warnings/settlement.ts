@@ -1,27 +1,26 @@
-// Tells in status and log which policies have too many flows to settle: further flows of theirs are charged their estimates.
+// Shows in status and log the policies that have too many flows to settle. Their further flows are charged the estimates.
 
 import { Episodes } from "#base/async/episodes.ts";
 import { listed } from "#base/text/listed.ts";
 import type { SluiceProcess } from "#daemon/process.ts";
-import type { Observer } from "#flow/observer.ts";
+import type { FlowListener } from "#flow/observer.ts";
 
-/** A policy has room again when no flow of it lacked any for so long. */
+/** A policy has room again when none of its flows lacked any for so long. */
 const QUIET_MS = 10_000;
 
-/** Policies that the status names. */
-const MOST_NAMES = 20;
+/** Limit of policies that the status names. */
+const MAX_NAMED = 20;
 
 const FULL = "too many of its flows have not ended, so further ones are charged their estimates";
 
-/** Returns the observer with this added. */
-export function tellFullReservations(process: SluiceProcess, observer: Observer): Observer {
+export function fullReservations(process: SluiceProcess): FlowListener {
   const { clock, health, scope } = process;
   const log = process.log.child("settlement");
   const status = health.root.at("system", "settlement");
   const show = () => {
     const names = [...episodes.open];
     if (names.length === 0) status.ok("all policies have room for the flows that they settle");
-    else status.fail(listed(names, (name) => `policy ${name}: ${FULL}`, MOST_NAMES));
+    else status.fail(listed(names, (name) => `policy ${name}: ${FULL}`, MAX_NAMED));
   };
   const episodes: Episodes = new Episodes({
     clock,
@@ -38,9 +37,7 @@ export function tellFullReservations(process: SluiceProcess, observer: Observer)
   show();
   scope.add("settlement", async () => episodes.close());
   return {
-    ...observer,
-    settled(component, how, difference) {
-      observer.settled(component, how, difference);
+    settled(component, how) {
       if (how === "no_room") episodes.happened(component.policyName);
     },
   };

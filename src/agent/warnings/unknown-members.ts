@@ -1,16 +1,16 @@
-// Tells in the log of members of JSON checks that no message has, each once: such a member may be a misspelt one, and a check
-// without its labels passes where a limit was meant. Newer and older clients send them too, so they are no error.
+// Logs the unknown members of JSON checks, each once. Such a member may be misspelt, and a check without its labels may pass
+// a limit. Newer and older clients send unknown members as well, so they are not errors.
 
 import type { OperationContext } from "#api/context.ts";
 import type { Log } from "#base/log.ts";
 import { nearest } from "#base/text/spelling.ts";
 import type { Observer } from "#flow/observer.ts";
 
-/** Names that are remembered, and their length: callers choose them. */
-const MOST_NAMES = 100;
-const LONGEST_NAME = 64;
+/** Limits of the names that are remembered, because callers choose them. */
+const MAX_NAMES = 100;
+const MAX_LENGTH = 64;
 
-/** Returns the function that is told of each such member. */
+/** Returns a function that must be told of each such member. */
 export function tellUnknownMembers(
   log: Log,
   observer: Pick<Observer, "anomaly">,
@@ -18,8 +18,8 @@ export function tellUnknownMembers(
   const told = new Set<string>();
   return (path, known) => {
     observer.anomaly("unknown_member");
-    if (told.size >= MOST_NAMES) return;
-    const name = path.slice(0, LONGEST_NAME);
+    if (told.size >= MAX_NAMES) return;
+    const name = path.slice(0, MAX_LENGTH);
     if (told.has(name)) return;
     told.add(name);
     const meant = nearest(name.slice(name.lastIndexOf(".") + 1), [...known.keys()]);

@@ -104,10 +104,10 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
 
   /** A `lent` reply is valid until the next reply that is written in this context. */
   reply(verdict: Verdict, call: Call, lent: boolean): Buffer {
-    const { labelNames: shapes, jsonWriter: json, nextDecisionId: nextId } = this.#context;
+    const { labelNames: shapes, jsonWriter: json } = this.#context;
     // A spare check must not keep its last call, and with it a connection, in memory.
     this.#call = undefined;
-    call.reply(DECISION_ID_HEADER, nextId());
+    call.reply(DECISION_ID_HEADER, verdict.decisionId);
     if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
     const answer = this.#answer.inPlace(this, this.labels, verdict, shapes);
     return json.checkHttp(answer, answer.telemetryApart ? this : undefined, lent);

@@ -101,10 +101,10 @@ export class ProxyCheck implements Flow, TelemetryWriter {
 
   /** A `lent` reply is valid until the next reply that is written in this context. */
   reply(verdict: Verdict, call: Call, lent: boolean): Uint8Array {
-    const { labelNames: shapes, protobufWriter: proto, nextDecisionId: nextId } = this.#context;
+    const { labelNames: shapes, protobufWriter: proto } = this.#context;
     // A spare check must not keep its last call, and with it a connection, in memory.
     this.#call = undefined;
-    call.reply(DECISION_ID_HEADER, nextId());
+    call.reply(DECISION_ID_HEADER, verdict.decisionId);
     if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
     const answer = this.#answer.inPlace(this, this.labels, verdict, shapes);
     return proto.writeAuth(answer, answer.telemetryApart ? this : undefined, lent);

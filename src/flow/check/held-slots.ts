@@ -1,12 +1,12 @@
-// The slots that an accepted flow holds until it ends. A caller that never got the reply knows none of them and cannot
-// end the flow, so the transport releases them. Tokens stay spent, as they are when a flow that got its reply fails.
+// The slots that an accepted flow holds until it ends. A caller that never gets the reply does not know their ids and
+// cannot end the flow, so the transport releases them. Tokens stay spent.
 
 import type { Held } from "#base/handler.ts";
 import { type Component, type Decision, type Grant, grantOf } from "../flow.ts";
-import type { SlotLimiter } from "../limit/stage-member.ts";
+import type { SlotLimiter } from "../limit/limiter.ts";
 import type { Observer } from "../observer.ts";
 
-/** Bytes of the objects of one slot, by measurement, without the text of its key. */
+/** Bytes of the objects of one slot, measured, without the text of its key. */
 const SLOT_SIZE = 256;
 
 /** The slots that these decisions took; undefined if they took none. */
@@ -26,7 +26,7 @@ export function heldSlots(
   return held;
 }
 
-/** A list, because nearly every flow holds one slot at most. Refers to nothing of the request but its key. */
+/** A linked list, because nearly every flow holds at most one slot. Keeps nothing of the request but its key. */
 class HeldSlots implements Held {
   readonly size: number;
   readonly #limiter: SlotLimiter;

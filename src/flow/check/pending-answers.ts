@@ -1,24 +1,23 @@
-// The answers of one stage that have not come yet. Each comes, or is replaced when the wait ends; an answer that
-// comes after that is handed back, so that nothing stays taken.
+// The answers of one stage that have not come yet. Each comes, or is replaced when the wait ends; an answer that comes
+// after that is handed back, so that nothing stays taken.
 
 import type { Clock } from "#base/clock.ts";
-import { LONGEST_WAIT_MS, type Pending, Queued } from "../flow.ts";
+import { type Decision, LONGEST_WAIT_MS, type Pending, Queued } from "../flow.ts";
 import type { Observer } from "../observer.ts";
 
 /** Subtracted from the caller's deadline, ms, so that the answer still arrives in time. */
 const MARGIN_MS = 10;
 
-/** The receiver of an answer. */
-export interface Asked<Answer> {
+interface AnswerHandler {
   /** Called once: with the answer, or with undefined when the wait ended without one. */
-  answered(answer: Answer | undefined): void;
-  /** An answer that came too late: what it took has to be given back. */
-  late(answer: Answer): void;
+  answered(answer: Decision | undefined): void;
+  /** Called with an answer that came too late, whose grant has to be given back. */
+  late(answer: Decision): void;
 }
 
-interface Waiting<Answer> {
-  readonly pending: Pending<Answer>;
-  readonly asked: Asked<Answer>;
+interface PendingAnswer {
+  readonly pending: Pending<Decision>;
+  readonly handler: AnswerHandler;
   open: boolean;
 }
 
@@ -32,24 +31,24 @@ interface WaitEnd {
 
 const IGNORED: WaitEnd = { complete() {}, failed() {} };
 
-export class PendingAnswers<Answer> {
-  readonly #all: Waiting<Answer>[] = [];
+export class PendingAnswers {
+  readonly #all: PendingAnswer[] = [];
   #end: WaitEnd | undefined;
-  #left = 0;
+  #open = 0;
   #onlyQueues = true;
 
-  add(pending: Pending<Answer>, asked: Asked<Answer>): void {
-    this.#all.push({ pending, asked, open: true });
-    this.#left += 1;
+  add(pending: Pending<Decision>, handler: AnswerHandler): void {
+    this.#all.push({ pending, handler, open: true });
+    this.#open += 1;
     if (!(pending instanceof Queued)) this.#onlyQueues = false;
   }
 
-  /** True if all answers come from queues, in time and by themselves. */
+  /** True if all answers come from queues, which answer in time by themselves. */
   get onlyQueues(): boolean {
     return this.#onlyQueues;
   }
 
-  /** Leaves all queues: another limiter has refused the flow. */
+  /** Leaves all queues, because another limiter has refused the flow. */
   leaveQueues(): void {
     for (const { pending, open } of this.#all) {
       if (open && pending instanceof Queued) pending.cancel();
@@ -57,8 +56,8 @@ export class PendingAnswers<Answer> {
   }
 
   /**
-   * Waits until all have answered, or until shortly before the caller's `deadline` (on `Clock.now()`). Those that are
-   * silent by then count as unanswered. Queues answer in time by themselves.
+   * Waits until all have answered, or until shortly before the caller's `deadline` (on `Clock.now()`). Those that have not
+   * answered by then count as undecided.
    */
   wait(clock: Clock, observer: Observer, deadline: number, end: WaitEnd): void {
     if (this.onlyQueues) {
@@ -85,41 +84,39 @@ export class PendingAnswers<Answer> {
   /** Starts to listen. Answers that are already there are delivered immediately. */
   #listen(end: WaitEnd): void {
     this.#end = end;
-    for (const waiting of [...this.#all]) {
-      waiting.pending.whenSettled(
-        (answer) => this.#answer(waiting, answer),
-        (thrown) => this.#fail(waiting, thrown),
+    for (const answer of [...this.#all]) {
+      answer.pending.whenSettled(
+        (decision) => {
+          if (answer.open) this.#close(answer, decision);
+          else answer.handler.late(decision);
+        },
+        (thrown) => this.#fail(answer, thrown),
       );
     }
   }
 
-  /** Ends the wait: engines answer from local state if they can, the others count as unanswered. */
+  /** Ends the wait: engines answer from local state if they can, the others count as undecided. */
   end(): void {
     for (const { pending } of this.#all) pending.cancel();
-    for (const waiting of this.#all) if (waiting.open) this.#close(waiting, undefined);
+    for (const answer of this.#all) if (answer.open) this.#close(answer, undefined);
   }
 
-  /** Ends the wait without any answer. Whatever still comes is handed back. */
+  /** Ends the wait without any answer. Answers that still come are handed back. */
   abandon(): void {
-    for (const waiting of this.#all) waiting.open = false;
+    for (const answer of this.#all) answer.open = false;
     if (this.#end === undefined) this.#listen(IGNORED);
     for (const { pending } of this.#all) pending.cancel();
   }
 
-  #answer(waiting: Waiting<Answer>, answer: Answer): void {
-    if (waiting.open) this.#close(waiting, answer);
-    else waiting.asked.late(answer);
+  #close(answer: PendingAnswer, decision: Decision | undefined): void {
+    answer.open = false;
+    answer.handler.answered(decision);
+    this.#open -= 1;
+    if (this.#open === 0) this.#end?.complete();
   }
 
-  #close(waiting: Waiting<Answer>, answer: Answer | undefined): void {
-    waiting.open = false;
-    waiting.asked.answered(answer);
-    this.#left -= 1;
-    if (this.#left === 0) this.#end?.complete();
-  }
-
-  #fail(waiting: Waiting<Answer>, thrown: unknown): void {
-    if (!waiting.open) return;
+  #fail(answer: PendingAnswer, thrown: unknown): void {
+    if (!answer.open) return;
     this.abandon();
     this.#end?.failed(thrown);
   }

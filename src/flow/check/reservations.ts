@@ -1,6 +1,5 @@
-// Reservations: flows that took an estimate, from their check to their end, when the true cost takes its place. All
-// limiters of a flow settle together, and once. An estimate that nobody settles within the time of its policy ends as that
-// policy says.
+// Reservations: the estimates that flows took, from the check to the end of the flow, when the true cost replaces them.
+// All limiters of a flow settle together, and once. An estimate that nobody settles in time ends as its policy says.
 
 import { type Chance, uuid } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
@@ -13,29 +12,29 @@ import {
   grantOf,
   type Settlement,
 } from "../flow.ts";
-import type { SettlingLimiter } from "../limit/stage-member.ts";
+import type { SettlingLimiter } from "../limit/limiter.ts";
 import type { Observer } from "../observer.ts";
 
-/** Estimates that await their settlement at one time; one policy has at most half of them. One takes some 500 bytes. */
+/** Limit of open estimates, of which one policy has at most half. One takes about 500 bytes. */
 const MAX_ESTIMATES = 100_000;
 
-/** Reservations that end by themselves in one turn, so that none of them keeps checks waiting. */
+/** Reservations that expire in one turn of the event loop, so that checks need not wait for them. */
 const MAX_EXPIRED = 1_000;
 
 /** Length of a UUID, and of its first part. */
 const ID_LENGTH = 36;
 const ORIGIN_LENGTH = 8;
 
-/** The tokens that one limiter took for a flow. */
-interface Part {
+/** What one limiter took for a flow. */
+interface Estimate {
   readonly limiter: SettlingLimiter;
   readonly grant: Grant;
 }
 
-/** The estimates of a flow whose policies give it the same time. */
+/** The estimates of a flow that have the same timeout. */
 interface Reservation {
-  readonly parts: Part[];
-  /** When it ends by itself, on `Clock.now()`. */
+  readonly estimates: Estimate[];
+  /** When it expires, on `Clock.now()`. */
   readonly until: number;
 }
 
@@ -49,16 +48,16 @@ export class Reservations {
   readonly #context: Context;
   /** Limit of open estimates, shared by policies. */
   readonly #places: SharedPlaces;
-  /** Reservations by timeout: those of one timeout end in the order in which they were made. */
+  /** Reservations by timeout: those of one timeout expire in the order in which they were made. */
   readonly #byTimeout = new Map<number, Map<string, Reservation>>();
-  /** The first part of all ids that are made here. */
+  /** The beginning of all ids that are made here. */
   #origin = "";
-  #alarm: (() => void) | undefined;
-  #rings = Number.POSITIVE_INFINITY;
+  #stopAlarm: (() => void) | undefined;
+  #alarmAt = Number.POSITIVE_INFINITY;
 
-  constructor(context: Context, most = MAX_ESTIMATES) {
+  constructor(context: Context, maxEstimates = MAX_ESTIMATES) {
     this.#context = context;
-    this.#places = new SharedPlaces(most);
+    this.#places = new SharedPlaces(maxEstimates);
   }
 
   /** Estimates that await their settlement. */
@@ -67,36 +66,36 @@ export class Reservations {
   }
 
   /**
-   * Reserves what an accepted flow took, and returns the id for its end; empty where no limiter settles anything, or where
-   * its policies have too many estimates open already.
+   * Reserves the estimates of an accepted flow, and returns the id for its end. The id is empty where no limiter settles
+   * anything, or where the policies of the flow have too many open estimates.
    */
   open(decisions: readonly Decision[], limiters: ReadonlyMap<Component, SettlingLimiter>): string {
-    const parts = this.#partsWithRoom(decisions, limiters);
-    if (parts.length === 0) return "";
+    const estimates = this.#withRoom(decisions, limiters);
+    if (estimates.length === 0) return "";
     const { clock, chance } = this.#context;
     const now = clock.now();
     const id = this.#originOfIds() + uuid(chance).slice(ORIGIN_LENGTH);
-    for (const part of parts) {
-      const { settlement } = part.limiter;
-      const alike = this.#alike(settlement.timeoutMs);
-      const known = alike.get(id);
+    for (const estimate of estimates) {
+      const { settlement } = estimate.limiter;
+      const sameTimeout = this.#sameTimeout(settlement.timeoutMs);
+      const known = sameTimeout.get(id);
       if (known !== undefined) {
-        known.parts.push(part);
+        known.estimates.push(estimate);
         continue;
       }
       const until = now + settlement.timeoutMs;
-      alike.set(id, { parts: [part], until });
-      if (until < this.#rings) this.#ringAt(until);
+      sameTimeout.set(id, { estimates: [estimate], until });
+      if (until < this.#alarmAt) this.#setAlarm(until);
     }
     return id;
   }
 
-  /** Settles all that a flow took and that its policies still keep open. */
+  /** Settles the open estimates of a flow. */
   settle({ reservationId, cost, status }: FlowEnd): Settlement {
-    const parts = this.#take(reservationId);
-    if (parts.length === 0) return this.#isFromHere(reservationId) ? "unknown" : "elsewhere";
+    const estimates = this.#take(reservationId);
+    if (estimates.length === 0) return this.#isFromHere(reservationId) ? "unknown" : "elsewhere";
     const { observer } = this.#context;
-    for (const { limiter, grant } of parts) {
+    for (const { limiter, grant } of estimates) {
       const refunded = status > 0 && isRefunded(status, limiter.settlement.refundStatuses);
       const final = refunded ? 0 : (cost ?? grant.amount);
       limiter.settle(grant, final);
@@ -110,15 +109,15 @@ export class Reservations {
   }
 
   /**
-   * Takes a place for each grant of a limiter that settles, and returns these grants. Those of a policy without room
-   * charge the estimate, which is reported.
+   * Takes a place for each grant of a limiter that settles, and returns these grants. Where a policy has no room, its
+   * flow is charged the estimate, which is reported.
    */
-  #partsWithRoom(
+  #withRoom(
     decisions: readonly Decision[],
     limiters: ReadonlyMap<Component, SettlingLimiter>,
-  ): readonly Part[] {
+  ): readonly Estimate[] {
     const { observer } = this.#context;
-    const parts: Part[] = [];
+    const estimates: Estimate[] = [];
     let isFull = false;
     for (const decision of decisions) {
       const limiter = limiters.get(decision.component);
@@ -127,91 +126,91 @@ export class Reservations {
       const { policyName } = limiter.component;
       if (this.#places.hasRoomFor(policyName)) {
         this.#places.take(policyName);
-        parts.push({ limiter, grant });
+        estimates.push({ limiter, grant });
       } else {
         isFull = true;
         observer.settled(limiter.component, "no_room", 0);
       }
     }
     if (isFull) observer.anomaly("reservations_full");
-    return parts;
+    return estimates;
   }
 
-  /** Drawn when it is needed: an agent whose flows settle nothing draws no chance for it. */
+  /** Drawn when the first id is made. */
   #originOfIds(): string {
     if (this.#origin === "") this.#origin = uuid(this.#context.chance).slice(0, ORIGIN_LENGTH);
     return this.#origin;
   }
 
-  /** False for ids that another agent has made, or this one before it was started again. */
+  /** False for ids that another agent made, or this one before a restart. */
   #isFromHere(id: string): boolean {
     return id.length !== ID_LENGTH || id.startsWith(this.#originOfIds());
   }
 
-  #alike(timeoutMs: number): Map<string, Reservation> {
-    let alike = this.#byTimeout.get(timeoutMs);
-    if (alike === undefined) {
-      alike = new Map();
-      this.#byTimeout.set(timeoutMs, alike);
+  #sameTimeout(timeoutMs: number): Map<string, Reservation> {
+    let sameTimeout = this.#byTimeout.get(timeoutMs);
+    if (sameTimeout === undefined) {
+      sameTimeout = new Map();
+      this.#byTimeout.set(timeoutMs, sameTimeout);
     }
-    return alike;
+    return sameTimeout;
   }
 
-  #take(id: string): readonly Part[] {
-    const taken: Part[] = [];
-    for (const [timeoutMs, alike] of this.#byTimeout) {
-      const found = alike.get(id);
+  #take(id: string): readonly Estimate[] {
+    const taken: Estimate[] = [];
+    for (const [timeoutMs, sameTimeout] of this.#byTimeout) {
+      const found = sameTimeout.get(id);
       if (found === undefined) continue;
-      this.#remove(timeoutMs, alike, id, found);
-      taken.push(...found.parts);
+      this.#remove(timeoutMs, sameTimeout, id, found);
+      taken.push(...found.estimates);
     }
     return taken;
   }
 
   #remove(
     timeoutMs: number,
-    alike: Map<string, Reservation>,
+    sameTimeout: Map<string, Reservation>,
     id: string,
-    { parts }: Reservation,
+    { estimates }: Reservation,
   ): void {
-    alike.delete(id);
-    if (alike.size === 0) this.#byTimeout.delete(timeoutMs);
-    for (const { limiter } of parts) this.#places.giveBack(limiter.component.policyName);
+    sameTimeout.delete(id);
+    if (sameTimeout.size === 0) this.#byTimeout.delete(timeoutMs);
+    for (const { limiter } of estimates) this.#places.giveBack(limiter.component.policyName);
   }
 
-  #ringAt(until: number): void {
-    this.#alarm?.();
-    this.#rings = until;
+  #setAlarm(until: number): void {
+    this.#stopAlarm?.();
+    this.#alarmAt = until;
     const { clock } = this.#context;
-    this.#alarm = clock.alarm(Math.max(0, until - clock.now()), () => {
-      this.#alarm = undefined;
-      this.#rings = Number.POSITIVE_INFINITY;
+    this.#stopAlarm = clock.alarm(Math.max(0, until - clock.now()), () => {
+      this.#stopAlarm = undefined;
+      this.#alarmAt = Number.POSITIVE_INFINITY;
       this.#expire();
     });
   }
 
-  /** Ends the reservations whose time is over, and sets the alarm for the next one. */
+  /** Ends the reservations that have expired, and sets the alarm for the next one. */
   #expire(): void {
     const now = this.#context.clock.now();
     let left = MAX_EXPIRED;
     let next = Number.POSITIVE_INFINITY;
-    for (const [timeoutMs, alike] of this.#byTimeout) {
-      for (const [id, reservation] of alike) {
+    for (const [timeoutMs, sameTimeout] of this.#byTimeout) {
+      for (const [id, reservation] of sameTimeout) {
         if (reservation.until > now || left === 0) {
           next = Math.min(next, reservation.until);
           break;
         }
         left--;
-        this.#remove(timeoutMs, alike, id, reservation);
+        this.#remove(timeoutMs, sameTimeout, id, reservation);
         this.#end(reservation);
       }
     }
-    if (next < Number.POSITIVE_INFINITY) this.#ringAt(next);
+    if (next < Number.POSITIVE_INFINITY) this.#setAlarm(next);
   }
 
-  #end({ parts }: Reservation): void {
+  #end({ estimates }: Reservation): void {
     const { observer } = this.#context;
-    for (const { limiter, grant } of parts) {
+    for (const { limiter, grant } of estimates) {
       const refunds = limiter.settlement.unsettled === "refund";
       if (refunds) limiter.settle(grant, 0);
       const difference = refunds ? -grant.amount : 0;
@@ -220,7 +219,7 @@ export class Reservations {
   }
 }
 
-/** Whether a status is one of those, or of a class such as `5xx` among them. */
+/** Whether the list has this status, or its class, such as `5xx`. */
 function isRefunded(status: number, statuses: readonly string[]): boolean {
   return statuses.includes(`${Math.floor(status / 100)}xx`) || statuses.includes(`${status}`);
 }

@@ -1,4 +1,4 @@
-// Attribute paths: the names of the parts of a request that classifiers read.
+// Attribute paths, which name the parts of a request that classifiers read.
 
 import { Fault } from "#base/fault.ts";
 import { canonicalAddress, networkOf } from "#base/net/ip-address.ts";
@@ -9,7 +9,7 @@ import { CUT, type Unreadable } from "./unreadable.ts";
 /** Reads one attribute; undefined where the request does not have it. */
 export type Read = (http: HttpAttributes) => string | Unreadable | undefined;
 
-/** The name of an authentication scheme has no case, and any number of spaces follows it (RFC 9110 §11.4). */
+/** Names of authentication schemes are case-insensitive, and any number of spaces follows (RFC 9110 §11.4). */
 const BEARER = /^bearer +/i;
 
 function bearer(http: HttpAttributes): string | undefined {
@@ -39,7 +39,7 @@ const SCALARS: ReadonlyMap<string, Read> = new Map<string, Read>([
   ["request.http.protocol", (http) => http.protocol],
   ["request.http.body", body],
   ["request.http.size", (http) => (http.size < 0 ? undefined : String(http.size))],
-  // Only a proxy gives its requests an id; for other callers the attribute is absent, not empty.
+  // Only proxies give requests an id. For other callers the attribute is absent, not empty.
   ["request.http.id", (http) => (http.id === "" ? undefined : http.id)],
   ["request.http.bearer", bearer],
   ["source.address.socketAddress.address", (http) => addressOf(http.source)],
@@ -55,14 +55,14 @@ const SCALARS: ReadonlyMap<string, Read> = new Map<string, Read>([
 const HEADERS = "request.http.headers.";
 const FILTER_METADATA = "metadataContext.filterMetadata.";
 
-/** Every path that `compileAttribute` accepts; what stands in angle brackets is a name of the request. */
+/** Every path that `compileAttribute` accepts, with placeholders in angle brackets. */
 export const ATTRIBUTES: readonly string[] = [
   ...SCALARS.keys(),
   `${HEADERS}<name>`,
   `${FILTER_METADATA}<namespace>.<key>`,
 ];
 
-/** Throws a Fault when the path names nothing that a request can have. */
+/** Throws a Fault when the path names no part of a request. */
 export function compileAttribute(path: string): Read {
   const scalar = SCALARS.get(path);
   if (scalar !== undefined) return scalar;
@@ -80,8 +80,8 @@ export function compileAttribute(path: string): Read {
 }
 
 /**
- * Reads one end of the connection as `<ip>:<port>`, or only its address or network. Throws a Fault for any other path,
- * and for prefixes that are none.
+ * Reads one end of the connection as `<ip>:<port>`, or only its address or network. Throws a Fault for any other path, and
+ * for lengths that no prefix has.
  */
 export function compileAddress({ from, port, ipv4Prefix, ipv6Prefix }: AddressRule): Read {
   const end = ENDS.get(from);
@@ -103,9 +103,9 @@ const ENDS: ReadonlyMap<string, (http: HttpAttributes) => Endpoint | undefined> 
   ["destination.address", (http: HttpAttributes) => http.destination],
 ]);
 
-function requirePrefix(name: string, bits: number, most: number): void {
-  if (Number.isInteger(bits) && bits >= 1 && bits <= most) return;
-  throw new Fault("INVALID_ARGUMENT", `${name} must be from 1 to ${most}, got ${bits}`);
+function requirePrefix(name: string, bits: number, max: number): void {
+  if (Number.isInteger(bits) && bits >= 1 && bits <= max) return;
+  throw new Fault("INVALID_ARGUMENT", `${name} must be from 1 to ${max}, got ${bits}`);
 }
 
 function joined(end: Endpoint | undefined): string | undefined {

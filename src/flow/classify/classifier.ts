@@ -1,5 +1,5 @@
-// Classifiers: labels extracted from the request before any limiter sees it. Extractors are compiled when a plan
-// arrives. A value that cannot be read costs the flow its own label only, and the rule says what then.
+// Classifiers extract labels from the request before any limiter is asked. A value that cannot be read costs the flow only
+// its own label, for which the rule may name another value.
 
 import { Fault } from "#base/fault.ts";
 import { ClassifierError, type ClassifierInfo } from "../flow.ts";
@@ -15,7 +15,7 @@ export interface Classifier {
   readonly info: ClassifierInfo;
   /** Sets this classifier's labels and returns the report of the run. Never throws. */
   run(request: RequestReader, labels: Labels): ClassifierInfo;
-  /** The same for a request of which none of its values can be read. */
+  /** Runs for a request none of whose values can be read. */
   fail(reason: Unreadable, labels: Labels): ClassifierInfo;
 }
 
@@ -41,7 +41,7 @@ export function compileClassifier(rule: ClassifierRule, slots: LabelSlots): Clas
   );
   const failed = infoOf(rule, ClassifierError.evalFailed, undefined);
   const info = rule.rego !== undefined ? failed : infoOf(rule, ClassifierError.none, undefined);
-  // Writers keep the encoded form of a report, so each reason has one object.
+  // Each reason has one object, because writers keep the encoded form of a report.
   const unreadable = new Map<string, ClassifierInfo>();
   const unreadableInfo = ({ reason }: Unreadable): ClassifierInfo => {
     const known = unreadable.get(reason) ?? infoOf(rule, info.error, reason);

@@ -1,5 +1,4 @@
-// Extractors: each reads one text from a request: undefined where the request has none, Unreadable where it has one
-// that cannot be read.
+// Extractors. Each reads one text from a request: undefined if the request has none, Unreadable if it cannot be read.
 
 import type { HttpAttributes } from "../flow.ts";
 import type { ExtractorRule } from "../rules.ts";
@@ -13,7 +12,7 @@ import { isUnreadable, MALFORMED, type Unreadable } from "./unreadable.ts";
 
 export type Extract = (request: RequestReader) => string | Unreadable | undefined;
 
-/** Reads one request for all classifiers of a check: a document that several labels need is parsed once. */
+/** Reads one request for all classifiers of a check, so that a document is parsed once for several labels. */
 export class RequestReader {
   readonly http: HttpAttributes;
   readonly #documents = new Map<string, Json | Unreadable | undefined>();
@@ -68,7 +67,7 @@ function attribute(read: Read): Extract {
   return ({ http }) => read(http);
 }
 
-/** A field of the form in an attribute; of a path, a field of its query. A body of another type or encoding cannot be read. */
+/** Reads a field of the form in an attribute; of a path, from its query. A body of another type or encoding is unreadable. */
 function formField(from: string, name: string): Read {
   const read = compileAttribute(from);
   const inBody = from === "request.http.body";

@@ -1,5 +1,5 @@
-// Label names that a classifier may use: identifiers of Rego, so that classifiers written as extractors and
-// classifiers written as Rego modules allow the same names.
+// Validates the label names of classifiers. They are identifiers of Rego, so that extractors and Rego modules allow the same
+// names.
 
 const IDENTIFIER = /^[A-Za-z_][0-9A-Za-z_]*$/;
 
@@ -17,7 +17,7 @@ const KEYWORDS: ReadonlySet<string> = new Set([
   "with",
 ]);
 
-/** Reasons against a name as that of a label, at most one; empty when there is none. */
+/** The fault of a label name, in a list; empty for a valid name. */
 export function labelNameFaults(name: string): string[] {
   if (name === "") return ["rules: a label needs a name, got an empty one"];
   if (!IDENTIFIER.test(name)) {

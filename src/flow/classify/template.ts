@@ -1,5 +1,5 @@
-// Path templates: which of a few route shapes a request path has. A tree of segments, in which each node is reached by
-// one way only, so a path visits every node at most once. Empty segments of templates and paths are ignored.
+// Path templates choose the route of a request path. They form a tree of segments, so a path visits every node at most once.
+// Empty segments of templates and paths are ignored.
 
 import { Fault } from "#base/fault.ts";
 

@@ -1,10 +1,9 @@
-// Signals that arrive from a controller, made safe to count with: finite, not negative, and small enough that
-// sums do not lose whole tokens.
+// Makes the signals of a controller safe to count with: finite, not negative, and small enough that sums lose no tokens.
 
-/** Largest count. Up to here doubles tell neighbouring whole numbers apart, with room for fractions. */
+/** Up to here doubles tell neighbouring whole numbers apart, with room for fractions. */
 const MAX_COUNT = 1e15;
 
-/** The signal within [0, 1e15]; undefined for one that is not a number, which opens the limiter. */
+/** The signal within [0, 1e15]; undefined for one that is not finite. */
 export function boundedSignal(signal: number | undefined): number | undefined {
   if (signal === undefined || !Number.isFinite(signal)) return undefined;
   return Math.min(MAX_COUNT, Math.max(0, signal));

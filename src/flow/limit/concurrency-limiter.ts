@@ -1,5 +1,5 @@
-// Concurrency limiter: a number of tokens in flight per label value. A slot is held from the check until the
-// flow ends or the slot expires.
+// Concurrency limiter: a number of tokens in flight per label value. A flow holds a slot from its check until it ends or
+// the slot expires.
 
 import { Fault } from "#base/fault.ts";
 import type { CounterEngine, SlotParams } from "../counters/counter-engine.ts";
@@ -9,9 +9,9 @@ import type { Component, Decision, Grant, Pending } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { ConcurrencyLimiterRule, SlotDetail, SlotNumbers } from "../rules.ts";
 import { boundedSignal } from "./bounded-signal.ts";
-import { type Asked, type CountingKind, CountingLimiter } from "./counting-limiter.ts";
-import type { Limiter } from "./stage-member.ts";
-import { type Gap, gapOf, type Substitute, standInFor } from "./stand-in.ts";
+import { type CountingKind, CountingLimiter, type TokenRequest } from "./counting-limiter.ts";
+import { type InvalidNumbers, whyInvalid } from "./fallback.ts";
+import type { Limiter } from "./limiter.ts";
 
 const COUNTING: CountingKind<SlotDetail> = {
   detail: (label, value, { remaining, current }, consumed, requestId) => ({
@@ -32,13 +32,13 @@ interface ConcurrencyContext extends LocalSlotsContext {
 /** Slots in flight and the last valid limit. */
 export class ConcurrencyState {
   readonly slots: LocalSlots;
-  /** The same limiter's slots where agents share them; undefined where they are counted in process. */
+  /** The slots of this limiter that agents share; undefined where each agent counts in process. */
   readonly shared: SharedEngine<SlotParams> | undefined;
-  /** The reason for which the limit does not count now; undefined while it does. */
-  gap: Gap | undefined = "no_numbers";
+  /** Why the limit does not count; undefined while it does. */
+  invalid: InvalidNumbers | undefined = "no_numbers";
   max: number | undefined;
 
-  /** Each limiter has slots of its own, whatever group of limiters it is asked with. */
+  /** Unlike buckets, slots are not shared by the limiters of a group. */
   constructor(
     context: ConcurrencyContext,
     rule: Pick<ConcurrencyLimiterRule, "policyName">,
@@ -50,7 +50,7 @@ export class ConcurrencyState {
   }
 
   passes(): boolean {
-    return this.gap === "pass_through";
+    return this.invalid === "pass_through";
   }
 
   close(): void {
@@ -65,7 +65,7 @@ export class ConcurrencyLimiter implements Limiter {
   readonly #counting: CountingLimiter<SlotParams, SlotDetail>;
   /** Reports the limits that the keys have found; undefined where the controller decides the limit. */
   readonly showGauges: (() => void) | undefined;
-  /** The limit that the parameters are made of. */
+  /** The limit in the parameters. */
   #decided = 0;
   #params: SlotParams;
 
@@ -93,18 +93,14 @@ export class ConcurrencyLimiter implements Limiter {
     this.showGauges = () => observer.adapted(component, { summary });
   }
 
-  /** A scheduler states in `asked` how many tokens it wants. */
-  peek(_flow: unknown, labels: Labels, now: number, asked?: Asked): Decision<SlotDetail> {
-    const standIn = this.#standIn();
-    return this.#counting.peek(labels, now, this.#counted(standIn), standIn, asked);
-  }
-
-  take(_flow: unknown, labels: Labels, now: number, asked?: Asked): Decision | Pending<Decision> {
-    if (this.#state.gap === undefined) {
-      return this.#counting.take(labels, now, this.#current(), undefined, asked);
-    }
-    const standIn = this.#standIn();
-    return this.#counting.take(labels, now, this.#counted(standIn), standIn, asked);
+  /** A scheduler states in `request` how many tokens it wants. */
+  take(
+    _flow: unknown,
+    labels: Labels,
+    now: number,
+    request?: TokenRequest,
+  ): Decision | Pending<Decision> {
+    return this.#counting.take(labels, now, this.#current(), this.#state.invalid, request);
   }
 
   undo(grant: Grant): void {
@@ -112,52 +108,43 @@ export class ConcurrencyLimiter implements Limiter {
   }
 
   /** The largest number of tokens in flight; 0 while there is none. */
-  get most(): number {
+  get maxTokens(): number {
     return this.#state.max ?? 0;
   }
 
   /**
-   * When the oldest slot of a key expires, on `Clock.now()`; Infinity for a key without slots. Undefined where agents
-   * share their slots: this one does not know those of the others.
+   * When the oldest slot of a key expires, on `Clock.now()`; Infinity for a key without slots. Undefined where agents share
+   * their slots, because this agent does not know the slots of others.
    */
   nextExpiry(value: string | undefined): number | undefined {
     const { shared, slots } = this.#state;
     return shared === undefined ? slots.nextExpiry(value, this.#rule.maxInflightMs) : undefined;
   }
 
-  /** While nothing is counted the slot is freed as well, but it is not reported as ended. */
+  /** While nothing is counted, the slot is freed but not reported as ended. */
   end(grant: Grant): boolean | Pending<boolean> {
     return this.#giveBack(grant, false);
   }
 
   #giveBack(grant: Grant, unused: boolean): boolean | Pending<boolean> {
-    const ended = this.#counting.giveBack(grant, this.#current() ?? this.#params, unused);
-    return this.#counted(this.#standIn()) === undefined ? false : ended;
+    const params = this.#current();
+    const ended = this.#counting.giveBack(grant, params ?? this.#params, unused);
+    return this.#counting.counts(params, this.#state.invalid) ? ended : false;
   }
 
-  /** A limit that is not finite is no limit. */
+  /** A limit that is not finite counts as none. */
   decide(numbers: SlotNumbers | undefined): void {
     const state = this.#state;
     const max = boundedSignal(numbers?.maxConcurrency);
-    state.gap = gapOf(max === undefined ? undefined : numbers);
-    if (max === undefined || (state.gap !== undefined && state.gap !== "last_known")) return;
+    state.invalid = whyInvalid(max === undefined ? undefined : numbers);
+    if (max === undefined || (state.invalid !== undefined && state.invalid !== "last_known"))
+      return;
     state.max = max;
     const params = this.#current();
     if (params !== undefined) state.shared?.adopt(params);
   }
 
-  #standIn(): Substitute | undefined {
-    const { gap, max } = this.#state;
-    if (gap === undefined || gap === "pass_through") return gap;
-    return standInFor(gap, this.component, max !== undefined);
-  }
-
-  /** The parameters to count by; undefined while nothing is counted. */
-  #counted(standIn: Substitute | undefined): SlotParams | undefined {
-    return standIn === undefined || standIn === "last_known" ? this.#current() : undefined;
-  }
-
-  /** The parameters by the state's limit and this rule. The same object until the limit changes. */
+  /** The last valid limit with the parameters of this rule. The same object until the limit changes. */
   #current(): SlotParams | undefined {
     const { max } = this.#state;
     if (max === undefined) return undefined;
@@ -169,15 +156,15 @@ export class ConcurrencyLimiter implements Limiter {
   }
 }
 
-/** `max` is what the controller decided; an adaptive limit is never larger. */
+/** `max` is the limit of the controller, which an adaptive limit never exceeds. */
 function paramsOf(
   { adaptive, maxInflightMs }: Pick<ConcurrencyLimiterRule, "adaptive" | "maxInflightMs">,
   max: number,
 ): SlotParams {
   if (adaptive === undefined) return Object.freeze({ max, maxInflightMs });
-  const most = Math.min(max, adaptive.max);
-  const min = Math.min(most, adaptive.min);
-  const start = Math.min(most, adaptive.start);
-  const bounds = Object.freeze({ ...adaptive, min, start, max: most });
-  return Object.freeze({ max: most, maxInflightMs, adaptive: bounds });
+  const upper = Math.min(max, adaptive.max);
+  const min = Math.min(upper, adaptive.min);
+  const start = Math.min(upper, adaptive.start);
+  const bounds = Object.freeze({ ...adaptive, min, start, max: upper });
+  return Object.freeze({ max: upper, maxInflightMs, adaptive: bounds });
 }

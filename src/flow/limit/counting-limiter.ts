@@ -1,5 +1,5 @@
-// The common part of rate limiters and concurrency limiters: turns labels into one request to a counter engine, and its
-// answer into a Decision and a Grant.
+// The common part of rate limiters and concurrency limiters: it turns labels into a request to a counter engine, and the
+// answer of the engine into a decision.
 
 import { decidesAlone, type FailureMode } from "#base/failure-mode.ts";
 import type { CounterEngine, EngineAnswer, LocalEngine } from "../counters/counter-engine.ts";
@@ -14,8 +14,8 @@ import {
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Observer } from "../observer.ts";
 import type { MissingLabelMode, TokenDetail } from "../rules.ts";
+import { type Fallback, fallbackFor, type InvalidNumbers } from "./fallback.ts";
 import { LimiterInput, type LimiterInputRule } from "./limiter-input.ts";
-import type { Substitute } from "./stand-in.ts";
 
 /** Numbers of an answer that a detail reports. */
 interface Counts {
@@ -23,31 +23,29 @@ interface Counts {
   readonly current: number;
 }
 
-/** Makes the detail of one kind. `id` identifies what was taken, where the kind reports that. */
-export type MakeDetail<Detail extends TokenDetail> = (
-  label: string,
-  value: string | undefined,
-  counts: Counts,
-  consumed: number,
-  id: string,
-) => Detail;
-
-export interface CountingRule extends LimiterInputRule {
+interface CountingRule extends LimiterInputRule {
   readonly onMissingLabel: MissingLabelMode;
 }
 
 /** The differences between the kinds. */
 export interface CountingKind<Detail extends TokenDetail> {
-  readonly detail: MakeDetail<Detail>;
+  /** `id` identifies the grant. */
+  detail(
+    label: string,
+    value: string | undefined,
+    counts: Counts,
+    consumed: number,
+    id: string,
+  ): Detail;
   /** A flow that wants zero tokens still holds a slot, which has to be given back. */
   readonly grantsNothing: boolean;
 }
 
-/** Tokens that a scheduler asks for: it has read their number itself, and may ask more than once. */
-export interface Asked {
+/** The tokens that a scheduler asks for. It reads their number itself, and may ask more than once. */
+export interface TokenRequest {
   readonly tokens: number;
-  /** Undefined for a flow that does not wait yet. */
-  readonly queued: InQueue | undefined;
+  /** Undefined for a flow that is not queued yet. */
+  readonly head: InQueue | undefined;
 }
 
 /** Precedes ids of the local engine in grants that it gave in place of another engine. */
@@ -62,7 +60,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
   readonly #local: LocalEngine<Params>;
   readonly #observer: Observer;
   readonly #onMissingLabel: MissingLabelMode;
-  readonly #detail: MakeDetail<Detail>;
+  readonly #detail: CountingKind<Detail>["detail"];
   readonly #grantsNothing: boolean;
 
   constructor(
@@ -83,62 +81,42 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     this.#grantsNothing = kind.grantsNothing;
   }
 
-  /**
-   * `params` is undefined while nothing is counted. `standIn` says what answers instead, or that the numbers in
-   * `params` are no longer valid; it is undefined where they are.
-   */
-  peek(
-    labels: Labels,
-    now: number,
-    params: Params | undefined,
-    standIn: Substitute | undefined,
-    asked?: Asked,
-  ): Decision<Detail> {
-    const value = this.#input.value(labels);
-    const keyless = value === undefined && this.#input.keyed;
-    if (keyless && this.#onMissingLabel !== "default_key") return this.#keyMissing();
-    const label = this.#input.label(labels, value);
-    if (params === undefined) return this.#uncounted(value, label, standIn);
-    const tokens = asked?.tokens ?? this.#input.tokens(labels, true);
-    const want = Math.abs(tokens);
-    const answer = this.#engine.peek(value, want, params, now);
-    const { onFailure } = this.component;
-    if (answer.full && decidesAlone(onFailure)) return this.#undecided(value, label, onFailure);
-    const decision = this.#decision(answer, value, label, want, false);
-    return noted(decision, missingOf(keyless, tokens), standIn);
-  }
-
+  /** `params` are those that were valid last, and undefined if none were; `invalid` says why they are not valid now. */
   take(
     labels: Labels,
     now: number,
     params: Params | undefined,
-    standIn: Substitute | undefined,
-    asked?: Asked,
+    invalid: InvalidNumbers | undefined,
+    request?: TokenRequest,
   ): Decision | Pending<Decision> {
     const value = this.#input.value(labels);
     const keyless = value === undefined && this.#input.keyed;
     if (keyless) {
-      if (asked?.queued === undefined) this.#observer.missingLabel(this.component, "key");
+      if (request?.head === undefined) this.#observer.missingLabel(this.component, "key");
       if (this.#onMissingLabel !== "default_key") return this.#keyMissing();
     }
     const label = this.#input.label(labels, value);
-    if (params === undefined) {
-      if (standIn !== "pass_through") this.#observer.anomaly("undecided");
-      return this.#uncounted(value, label, standIn);
+    const fallback = this.#fallback(params, invalid);
+    if (params === undefined || !isCounted(fallback)) {
+      if (fallback !== "pass_through") this.#observer.anomaly("undecided");
+      return fallback === "open" || fallback === "closed"
+        ? this.#undecided(value, label, fallback)
+        : this.#pass(value, label, Missing.nothing);
     }
-    const tokens = asked?.tokens ?? this.#input.tokens(labels, false);
+    const tokens = request?.tokens ?? this.#input.tokens(labels);
     if (tokens < 0) this.#observer.missingLabel(this.component, "tokens");
     // Without the label a flow counts as one token.
     const want = Math.abs(tokens);
-    const taken = this.#engine.take(value, want, params, now, asked?.queued);
+    const taken = this.#engine.take(value, want, params, now, request?.head);
     const decision =
       taken instanceof Pending
         ? this.#later(taken, value, label, want, params, now)
-        : this.#settle(taken, value, label, want, params, now);
-    const missing = missingOf(keyless, tokens);
-    return missing === Missing.nothing && standIn === undefined
-      ? decision
-      : whenNoted(decision, missing, standIn);
+        : this.#decide(taken, value, label, want, params, now);
+    const missing = (keyless ? Missing.defaultKey : 0) | (tokens < 0 ? Missing.tokens : 0);
+    if (missing === Missing.nothing && fallback === undefined) return decision;
+    return decision instanceof Pending
+      ? decision.chain((late) => noted(late, missing, fallback))
+      : noted(decision, missing, fallback);
   }
 
   /** The decision once the engine has answered. Apart from `take`, where its closure would cost memory in every call. */
@@ -153,11 +131,22 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     return taken.chain<Decision>((late) => {
       // A local engine reports this itself.
       if (late.full) this.#observer.anomaly("keys_overflow");
-      return this.#settle(late, value, label, want, params, now);
+      return this.#decide(late, value, label, want, params, now);
     });
   }
 
-  /** False when the engine does not know (any more) what was taken, or cannot be asked. `unused`: the flow did not run. */
+  /** Whether flows are counted by these parameters. */
+  counts(params: Params | undefined, invalid: InvalidNumbers | undefined): boolean {
+    return params !== undefined && isCounted(this.#fallback(params, invalid));
+  }
+
+  #fallback(params: Params | undefined, invalid: InvalidNumbers | undefined) {
+    return invalid === undefined
+      ? undefined
+      : fallbackFor(invalid, this.component, params !== undefined);
+  }
+
+  /** False when the engine does not know the grant, or cannot be asked. `unused`: the flow did not run. */
   giveBack(grant: Grant, params: Params, unused = false): boolean | Pending<boolean> {
     if (!this.#input.owns(grant.key)) return false;
     const { value, id, local } = this.originOf(grant);
@@ -165,7 +154,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     return engine.giveBack(value, grant.amount, id, params, unused);
   }
 
-  /** The count that a grant of this limiter came from: its key, its id there, and whether the local engine answered. */
+  /** Where a grant of this limiter was counted: its key, its id there, and whether the local engine granted it. */
   originOf({ key, id }: Grant): {
     readonly value: string | undefined;
     readonly id: string;
@@ -176,7 +165,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     return { value, id: local ? id.slice(LOCAL_PREFIX.length) : id, local };
   }
 
-  #settle(
+  #decide(
     taken: EngineAnswer,
     value: string | undefined,
     label: string,
@@ -189,11 +178,10 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
       if (taken.outcome === "granted") this.#engine.giveBack(value, want, taken.id, params, true);
       return this.#undecided(value, label, mode);
     }
-    if (taken.outcome !== "undecided") return this.#decision(taken, value, label, want, true);
+    if (taken.outcome !== "undecided") return this.#decision(taken, value, label, want, taken.id);
     this.#observer.anomaly("undecided");
     if (decidesAlone(mode)) return this.#undecided(value, label, mode);
-    const answer = this.#local.take(value, want, params, now);
-    return this.#fromLocal(answer, value, label, want, mode);
+    return this.#byLocal(this.#local.take(value, want, params, now), value, label, want, mode);
   }
 
   /** The flow lacks the key, and has no default one: it passes or is refused without asking the engine. */
@@ -201,13 +189,6 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     const decision = this.#pass(undefined, "", Missing.key);
     if (this.#onMissingLabel === "pass") return decision;
     return { ...decision, outcome: "refused", dropped: true };
-  }
-
-  /** The decision while there are no numbers to count by. */
-  #uncounted(value: string | undefined, label: string, standIn: Substitute | undefined) {
-    return standIn === "open" || standIn === "closed"
-      ? this.#undecided(value, label, standIn)
-      : this.#pass(value, label, Missing.nothing);
   }
 
   #pass(value: string | undefined, label: string, missing: number): Decision<Detail> {
@@ -228,7 +209,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     value: string | undefined,
     label: string,
     want: number,
-    real: boolean,
+    id: string,
   ): Decision<Detail> {
     const granted = taken.outcome === "granted";
     return {
@@ -237,9 +218,9 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
       dropped: taken.outcome === "refused",
       missing: Missing.nothing,
       waitMs: taken.waitMs,
-      grantId: granted && real && this.#grants(want) ? taken.id : undefined,
+      grantId: granted && (want > 0 || this.#grantsNothing) ? id : undefined,
       failure: undefined,
-      detail: this.#detail(label, value, taken, granted ? want : 0, taken.id),
+      detail: this.#detail(label, value, taken, granted ? want : 0, id),
     };
   }
 
@@ -249,51 +230,29 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
   }
 
   /** The answer of the local engine, where the engine itself could not decide. */
-  #fromLocal(
+  #byLocal(
     taken: EngineAnswer,
     value: string | undefined,
     label: string,
     want: number,
-    mode: FailureMode,
+    failure: FailureMode,
   ): Decision<Detail> {
-    const id = LOCAL_PREFIX + taken.id;
-    const granted = taken.outcome === "granted";
-    return {
-      ...this.#decision(taken, value, label, want, false),
-      outcome: "undecided",
-      grantId: granted && this.#grants(want) ? id : undefined,
-      failure: mode,
-      detail: this.#detail(label, value, taken, granted ? want : 0, id),
-    };
-  }
-
-  /** Whether taking `amount` leaves something that could be given back. */
-  #grants(amount: number): boolean {
-    return amount > 0 || this.#grantsNothing;
+    const decision = this.#decision(taken, value, label, want, LOCAL_PREFIX + taken.id);
+    return { ...decision, outcome: "undecided", failure };
   }
 }
 
-/** `tokens` as the limiter's input reads them: negative without their label. */
-function missingOf(keyless: boolean, tokens: number): number {
-  return (keyless ? Missing.defaultKey : 0) | (tokens < 0 ? Missing.tokens : 0);
+/** Whether a limiter counts with this fallback. */
+function isCounted(fallback: Fallback | undefined): boolean {
+  return fallback === undefined || fallback === "last_known";
 }
 
 /** A decision that says which labels were missing, and which failure mode made the numbers that it counted by. */
 function noted<D extends Decision>(
   decision: D,
   missing: number,
-  standIn: Substitute | undefined,
+  fallback: Fallback | undefined,
 ): D {
-  const failure = standIn === "last_known" ? (decision.failure ?? standIn) : decision.failure;
+  const failure = fallback === "last_known" ? (decision.failure ?? fallback) : decision.failure;
   return { ...decision, missing, failure };
-}
-
-function whenNoted(
-  decision: Decision | Pending<Decision>,
-  missing: number,
-  standIn: Substitute | undefined,
-): Decision | Pending<Decision> {
-  return decision instanceof Pending
-    ? decision.chain((late) => noted(late, missing, standIn))
-    : noted(decision, missing, standIn);
 }

@@ -1,4 +1,4 @@
-// Reads a limiter's input from the labels of a flow: the key whose count applies, and how many tokens the flow wants.
+// Reads the input of a limiter from the labels of a flow: the key whose count applies, and the tokens that the flow wants.
 
 import { CUT_MARK, cutText, MAX_SHOWN_BYTES } from "#base/text/cut.ts";
 import { KeyHash } from "../counters/local/keys/key-hash.ts";
@@ -8,12 +8,12 @@ import type { Observer } from "../observer.ts";
 /** Reported label, and grant key, of a limiter without a key. */
 const DEFAULT = "default";
 
-/** A value of as many UTF-16 units, all of which may have three bytes, is not too long. */
+/** A value of so many UTF-16 units, each of at most three bytes, is not too long. */
 const SURELY_SHORT = Math.floor(MAX_SHOWN_BYTES / 3);
 
 /** Hexadecimal digits of the hash. */
 const DIGITS = 16;
-/** The hash needs no secret seed: callers who find two values of one key only share a limit with themselves. */
+/** The hash needs no secret seed: callers who find two values with one hash only share a limit with themselves. */
 const SEED = [0x5bd1e995, 0x2545f491] as const;
 
 export interface LimiterInputRule {
@@ -41,8 +41,8 @@ export class LimiterInput {
   }
 
   /**
-   * The key: the value of the key label, which is shortened where it is too long to be shown. Undefined when there is no
-   * key or the flow lacks the label.
+   * The key: the value of the key label, shortened if it is too long to be shown. Undefined when there is no key label or
+   * the flow lacks it.
    */
   value(labels: Labels): string | undefined {
     const value = this.#keySlot < 0 ? undefined : labels.get(this.#keySlot);
@@ -61,25 +61,25 @@ export class LimiterInput {
     return label === DEFAULT || (this.keyed && label.startsWith(this.#prefix));
   }
 
-  /** The value in a reported label that this limiter `owns`; undefined for the default key. */
+  /** The key in a reported label that this limiter `owns`; undefined for the default key. */
   valueOf(label: string): string | undefined {
     return label === DEFAULT ? undefined : label.slice(this.#prefix.length);
   }
 
-  /** Tokens that the flow wants: 1 when the label is no number, which is counted unless `peek`; -1 without the label. */
-  tokens(labels: Labels, peek: boolean): number {
+  /** Tokens that the flow wants: 1 when the label is not a number, which is counted; -1 without the label. */
+  tokens(labels: Labels): number {
     if (this.#tokensSlot < 0) return 1;
     const text = labels.get(this.#tokensSlot);
     if (text === undefined) return -1;
     const tokens = labelNumber(text);
-    if (tokens === undefined && !peek) this.#observer.anomaly("bad_label_number");
+    if (tokens === undefined) this.#observer.anomaly("bad_label_number");
     return tokens ?? 1;
   }
 }
 
 /**
- * The value itself, or its beginning and a hash of all of it where it is too long to be shown: decisions name their key,
- * and a flow is ended by that name. Different values stay different.
+ * The value, or its beginning and a hash of all of it if it is too long to be shown. Decisions name their key, and a flow
+ * is ended by that name. Different values stay different.
  */
 function shortKey(value: string): string {
   const cut = cutText(value, MAX_SHOWN_BYTES - DIGITS);

@@ -7,9 +7,9 @@ import type { Component, Decision, Grant, Pending } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { BucketNumbers, RateLimiterRule, SettlementRule, TokenDetail } from "../rules.ts";
 import { boundedSignal } from "./bounded-signal.ts";
-import { type Asked, type CountingKind, CountingLimiter } from "./counting-limiter.ts";
-import type { Limiter } from "./stage-member.ts";
-import { type Gap, gapOf, type Substitute, standInFor } from "./stand-in.ts";
+import { type CountingKind, CountingLimiter, type TokenRequest } from "./counting-limiter.ts";
+import { type InvalidNumbers, whyInvalid } from "./fallback.ts";
+import type { Limiter } from "./limiter.ts";
 
 interface RateNumbers {
   readonly capacity: number;
@@ -34,10 +34,10 @@ interface RateContext extends LocalBucketsContext {
 /** Buckets and the last valid numbers. */
 export class RateState {
   readonly buckets: LocalBuckets;
-  /** The same limiter's buckets where agents share them; undefined where they are counted in process. */
+  /** The buckets of this limiter that agents share; undefined where each agent counts in process. */
   readonly shared: SharedBucketEngine | undefined;
-  /** The reason for which the numbers do not count now; undefined while they do. */
-  gap: Gap | undefined = "no_numbers";
+  /** Why the numbers do not count; undefined while they do. */
+  invalid: InvalidNumbers | undefined = "no_numbers";
   numbers: RateNumbers | undefined;
 
   /** Limiters of one group are always asked together and keyed by the same label. */
@@ -52,7 +52,7 @@ export class RateState {
   }
 
   passes(): boolean {
-    return this.gap === "pass_through";
+    return this.invalid === "pass_through";
   }
 
   close(): void {
@@ -83,38 +83,34 @@ export class RateLimiter implements Limiter {
     this.#rule = rule;
     this.#state = state;
     const engines = { engine, local: state.buckets };
-    // A flow that is estimated to cost nothing may still cost something in the end.
+    // A flow that is estimated to cost nothing may cost something in the end.
     const kind = { ...COUNTING, grantsNothing: rule.settlement !== undefined };
     this.#counting = new CountingLimiter(component, rule, slots, observer, engines, kind);
   }
 
-  /** A scheduler states in `asked` how many tokens it wants. */
-  peek(_flow: unknown, labels: Labels, now: number, asked?: Asked): Decision<TokenDetail> {
-    const standIn = this.#standIn();
-    return this.#counting.peek(labels, now, this.#counted(standIn), standIn, asked);
+  /** A scheduler states in `request` how many tokens it wants. */
+  take(
+    _flow: unknown,
+    labels: Labels,
+    now: number,
+    request?: TokenRequest,
+  ): Decision | Pending<Decision> {
+    return this.#counting.take(labels, now, this.#current(), this.#state.invalid, request);
   }
 
-  take(_flow: unknown, labels: Labels, now: number, asked?: Asked): Decision | Pending<Decision> {
-    if (this.#state.gap === undefined) {
-      return this.#counting.take(labels, now, this.#current(), undefined, asked);
-    }
-    const standIn = this.#standIn();
-    return this.#counting.take(labels, now, this.#counted(standIn), standIn, asked);
-  }
-
-  /** The largest number of tokens that a flow can get at all; 0 while there are no numbers. */
-  get most(): number {
+  /** The largest number of tokens that a flow can get; 0 while there are no numbers. */
+  get maxTokens(): number {
     const { numbers } = this.#state;
     return numbers === undefined || numbers.amount <= 0 ? 0 : numbers.capacity;
   }
 
-  /** The parameters of buckets that other agents take from as well; undefined where none does. */
+  /** The parameters of buckets from which other agents take as well; undefined where none does. */
   get shared(): BucketParams | undefined {
     const { shared } = this.#state;
     return shared === undefined || shared.exclusive === true ? undefined : this.#current();
   }
 
-  /** Works while nothing is counted, too: what was taken before is back when counting goes on. */
+  /** Also gives back while nothing is counted, for the time when counting goes on. */
   undo(grant: Grant): void {
     const params = this.#current();
     if (params !== undefined) this.#counting.giveBack(grant, params);
@@ -124,7 +120,7 @@ export class RateLimiter implements Limiter {
     return this.#rule.settlement;
   }
 
-  /** Works while nothing is counted, too. */
+  /** Also settles while nothing is counted. */
   settle(grant: Grant, cost: number): void {
     const params = this.#current();
     if (params === undefined) return;
@@ -136,14 +132,14 @@ export class RateLimiter implements Limiter {
     engine.charge(value, more, id, params);
   }
 
-  /** Numbers that are not finite are no numbers. */
+  /** Numbers that are not finite count as none. */
   decide(numbers: BucketNumbers | undefined): void {
     const state = this.#state;
     const capacity = boundedSignal(numbers?.bucketCapacity);
     const amount = boundedSignal(numbers?.fillAmount);
     const known = capacity !== undefined && amount !== undefined;
-    state.gap = gapOf(known ? numbers : undefined);
-    if (!known || (state.gap !== undefined && state.gap !== "last_known")) return;
+    state.invalid = whyInvalid(known ? numbers : undefined);
+    if (!known || (state.invalid !== undefined && state.invalid !== "last_known")) return;
     state.numbers = { capacity, amount };
     const params = this.#current();
     if (params === undefined) return;
@@ -151,18 +147,7 @@ export class RateLimiter implements Limiter {
     state.shared?.adopt(params);
   }
 
-  #standIn(): Substitute | undefined {
-    const { gap, numbers } = this.#state;
-    if (gap === undefined || gap === "pass_through") return gap;
-    return standInFor(gap, this.component, numbers !== undefined);
-  }
-
-  /** The parameters to count by; undefined while nothing is counted. */
-  #counted(standIn: Substitute | undefined): BucketParams | undefined {
-    return standIn === undefined || standIn === "last_known" ? this.#current() : undefined;
-  }
-
-  /** The state's numbers with the parameters of this rule. The same object until the numbers change. */
+  /** The last valid numbers with the parameters of this rule. The same object until the numbers change. */
   #current(): BucketParams | undefined {
     const { numbers } = this.#state;
     if (numbers === this.#numbers) return this.#params;

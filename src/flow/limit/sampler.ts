@@ -1,23 +1,22 @@
-// Sampler: lets a share of flows pass, always the same sessions where a session label identifies them. A load
-// ramp is a sampler whose share grows; without numbers it lets nothing pass.
+// Sampler: lets a share of flows pass, and always the same sessions where a label identifies them. A load ramp is a sampler
+// whose share grows; without numbers it lets nothing pass.
 
 import type { Chance } from "#base/chance.ts";
-import type { StandIn } from "#base/failure-mode.ts";
 import { cutText } from "#base/text/cut.ts";
 import { type Component, type Decision, type Flow, Missing } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Observer } from "../observer.ts";
 import type { LabelDetail, SamplerNumbers, SamplerRule } from "../rules.ts";
+import { fallbackFor, type InvalidFailure } from "./fallback.ts";
+import type { Limiter, LimiterContext } from "./limiter.ts";
 import { fnv1a, mixedHash } from "./session-hash.ts";
-import type { Limiter, LimiterContext } from "./stage-member.ts";
-import { type FailureGap, standInFor } from "./stand-in.ts";
 
 const NO_SESSIONS: ReadonlySet<string> = new Set();
 
-/** The last valid share, and the sessions that pass in any case. */
+/** The last valid share, and the sessions that always pass. */
 export class SamplerState {
-  /** The reason for which the share does not count now; undefined while it does. */
-  gap: FailureGap | undefined = "no_numbers";
+  /** Why the share does not count; undefined while it does. */
+  invalid: InvalidFailure | undefined = "no_numbers";
   percentage: number | undefined;
   passing: ReadonlySet<string> = NO_SESSIONS;
 
@@ -26,7 +25,7 @@ export class SamplerState {
   }
 
   close(): void {
-    // Nothing is kept elsewhere.
+    // There is nothing to close.
   }
 }
 
@@ -57,43 +56,39 @@ export class Sampler implements Limiter {
     this.#prefix = `${rule.sessionLabelKey}:`;
   }
 
-  peek(_flow: Flow, labels: Labels): Decision {
-    return this.#decide(labels, true);
-  }
-
   take(_flow: Flow, labels: Labels): Decision {
-    return this.#decide(labels, false);
+    if (this.#sessionSlot >= 0 && labels.get(this.#sessionSlot) === undefined)
+      this.#observer.missingLabel(this.component, "key");
+    return this.draw(labels);
   }
 
   undo(): void {
     // Nothing is taken.
   }
 
-  /** A share that is not finite is no share. */
+  /** A share that is not finite counts as none. */
   decide(numbers: SamplerNumbers | undefined): void {
     const state = this.#state;
     const share = numbers?.acceptPercentage ?? Number.NaN;
     const known = Number.isFinite(share);
-    state.gap = known ? numbers?.failure : "no_numbers";
-    if (known && (state.gap === undefined || state.gap === "last_known"))
+    state.invalid = known ? numbers?.failure : "no_numbers";
+    if (known && (state.invalid === undefined || state.invalid === "last_known"))
       state.percentage = Math.min(100, Math.max(0, share));
     state.passing = new Set(numbers?.passThroughLabelValues);
   }
 
-  #decide(labels: Labels, peek: boolean): Decision<LabelDetail> {
-    const { gap, percentage } = this.#state;
+  /** The decision about a flow, without a report of its missing label. */
+  draw(labels: Labels): Decision<LabelDetail> {
+    const { invalid, percentage } = this.#state;
     const session = this.#sessionSlot < 0 ? undefined : labels.get(this.#sessionSlot);
     let missing: number = Missing.nothing;
-    let failure: StandIn | undefined;
+    const failure = fallbackFor(invalid, this.component, percentage !== undefined);
     let share = percentage ?? 0;
-    if (gap !== undefined) {
-      failure = standInFor(gap, this.component, percentage !== undefined);
-      if (failure !== "last_known") share = failure === "open" ? 100 : 0;
-    }
+    if (failure === "open") share = 100;
+    else if (failure === "closed") share = 0;
     let passes = this.#passes(session, share);
     if (session === undefined && this.#sessionSlot >= 0) {
       const { onMissingLabel } = this.#rule;
-      if (!peek) this.#observer.missingLabel(this.component, "key");
       missing = onMissingLabel === "default_key" ? Missing.defaultKey : Missing.key;
       if (onMissingLabel !== "default_key") passes = onMissingLabel === "pass";
     }

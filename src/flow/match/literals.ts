@@ -1,5 +1,4 @@
-// Regular expressions that are only alternatives of (anchored) literals, as most of them in policies are. They become
-// comparisons, which cost next to nothing.
+// Compiles regular expressions that are alternatives of (anchored) literals, as most of them are, to comparisons.
 
 export type Comparison = (value: string) => boolean;
 
@@ -10,7 +9,7 @@ interface Literal {
   readonly end: boolean;
 }
 
-/** With more comparisons the engine is as fast. */
+/** With more comparisons, the engine is as fast. */
 const MAX_COMPARISONS = 8;
 
 /** Undefined for expressions that are not just alternatives of (anchored) literals. */
@@ -43,7 +42,7 @@ const GROUPED = /^(\^?)\((?:\?:)?((?:[^()\\]|\\.)*)\)(\$?)$/s;
 const ANCHORED = /^(\^?)((?:[^$\\]|\\.)*)(\$?)$/s;
 
 function parseAlternatives(regex: string): readonly Literal[] | undefined {
-  // A lone surrogate would match inside whole characters, which the engine does not do.
+  // A lone surrogate would match inside characters, but the engine matches whole ones.
   if (!regex.isWellFormed()) return undefined;
   const group = GROUPED.exec(regex);
   if (group !== null) {

@@ -1,6 +1,5 @@
-// Label matchers: the conditions under which a selector applies to a flow, compiled to closures when a plan
-// arrives. Regular expressions are RE2 and unanchored. One that would do too much work leaves the match undefined, unless
-// other conditions decide it.
+// Compiles label matchers, the conditions of selectors, to closures. Regular expressions are RE2 and unanchored. One that
+// would do too much work leaves the match undefined, unless other conditions decide it.
 
 import { Fault } from "#base/fault.ts";
 import type { LabelSlots, Labels } from "../label.ts";
@@ -11,10 +10,10 @@ import type { Match } from "./work.ts";
 
 export type Matcher = (labels: Labels) => Match;
 
-/** A compiled part, or its value where that is the same for every flow. */
+/** A compiled part, or its value if it is the same for every flow. */
 type Part = boolean | Matcher;
 
-/** The rule as a predicate over labels; undefined when it matches every flow. Throws a Fault when a regex is not RE2. */
+/** The rule as a predicate; undefined when it matches every flow. Throws a Fault when a regex is not RE2. */
 export function compileMatcher(rule: MatcherRule, slots: LabelSlots): Matcher | undefined {
   const parts: Part[] = Object.entries(rule.labels).map(([key, value]) =>
     equals(slots.of(key), value),
@@ -24,7 +23,7 @@ export function compileMatcher(rule: MatcherRule, slots: LabelSlots): Matcher | 
   return matcherOf(all(parts));
 }
 
-/** True when any of the matchers is; undefined, as these are, for one that matches every flow. */
+/** Matches when any of the matchers does. Undefined stands for one that matches every flow. */
 export function anyOf(matchers: readonly (Matcher | undefined)[]): Matcher | undefined {
   return matcherOf(any(matchers.map((matcher) => matcher ?? true)));
 }
@@ -88,7 +87,7 @@ function oneOf(slot: number, values: readonly string[]): Matcher {
   };
 }
 
-/** Rules of one control point that have an expression in common share it, and what it remembers. */
+/** The rules of one control point share equal expressions, and their memos. */
 function matches(label: string, text: string, slots: LabelSlots): Matcher {
   const slot = slots.of(label);
   const regex = slots.regexes.get(text) ?? compileRegex(text);
@@ -118,7 +117,7 @@ function any(parts: readonly Part[]): Part {
   return combine(parts, true);
 }
 
-/** True or false as soon as one part is `decisive`, else the opposite; undefined if that depends on undefined parts. */
+/** `decisive` if one part is; otherwise undefined if one part is; otherwise the opposite. */
 function combine(parts: readonly Part[], decisive: boolean): Part {
   const open = parts.filter((part) => typeof part !== "boolean");
   if (parts.includes(decisive)) return decisive;

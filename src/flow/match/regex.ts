@@ -1,5 +1,5 @@
-// Tests of label values against RE2 expressions. Literals become plain comparisons. The others run on an engine whose work
-// is counted, behind a small memo, because flows repeat the same few label values.
+// Tests label values against RE2 expressions. Literals become comparisons. Other expressions run on an engine whose work is
+// counted, behind a small memo, because flows repeat a few label values.
 
 import { Fault } from "#base/fault.ts";
 import { compileProgram, type Engine, engineOf } from "./engine.ts";
@@ -11,11 +11,11 @@ export interface Regex {
   test(value: string, work: Work): Match;
   /** Steps for each UTF-16 unit of a value, at most; 0 for comparisons. */
   readonly cost: number;
-  /** Longest value that is tested where no other expression takes work, in UTF-16 units. */
+  /** Longest value that is tested if no other expression takes work, in UTF-16 units. */
   readonly longest: number;
 }
 
-/** With more, not even values of 33 characters would be tested. */
+/** With a higher cost, not even values of 33 characters would be tested. */
 const MAX_COST = 2_000;
 
 /** Throws a Fault with INVALID_ARGUMENT and the reason when the text is not an RE2 expression, or is too large a one. */
@@ -33,13 +33,13 @@ export function compileRegex(regex: string): Regex {
   return { test: memoised(engine), cost, longest: Math.floor(WORK_PER_CHECK / 2 / cost) };
 }
 
-/** Short values that are remembered, and their longest length. */
+/** Limit of short values in the memo, and of their length. */
 const MEMO_ENTRIES = 256;
 const MEMO_VALUE_LENGTH = 128;
-/** Of longer values the last one is remembered: rules of a control point share expressions, and ask one after the other. */
+/** Of longer values only the last one is remembered, for the other rules of the check that share the expression. */
 const LAST_VALUE_LENGTH = 4_096;
 
-/** An answer that is remembered costs no work. */
+/** Remembered answers cost no work. */
 function memoised({ test, cost }: Engine): Regex["test"] {
   const memo = new Map<string, boolean>();
   let last: string | undefined;
@@ -52,7 +52,7 @@ function memoised({ test, cost }: Engine): Regex["test"] {
     if (!work.spend(value.length * cost)) return undefined;
     const answer = test(value);
     if (short) {
-      // Clearing costs less than any order of eviction, and no flood of values can grow the memo.
+      // Clearing costs less than eviction.
       if (memo.size >= MEMO_ENTRIES) memo.clear();
       memo.set(value, answer);
     } else if (value.length <= LAST_VALUE_LENGTH) {

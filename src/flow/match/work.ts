@@ -1,20 +1,20 @@
-// The work that regular expressions may do for one check. All checks share one event loop and clients choose many label
-// values, so a check whose expressions would do more is not decided by them.
+// Limits the work of regular expressions for one check, because all checks share one event loop and clients choose many label
+// values.
 
 /**
- * In steps: at each of them an engine looks at one instruction of its program, or at one character, in about 25 ns. So all
- * of them take less than 5 ms, which `test/bench/rooms/flow/regex.ts` measures.
+ * In steps. In one step an engine visits one instruction or one character, in about 25 ns. So all steps together take less
+ * than 5 ms, which `test/bench/rooms/flow/regex.ts` measures.
  */
 export const WORK_PER_CHECK = 131_072;
 
-/** The work that one check may still do. */
+/** The rest of the work that a check may do. */
 export interface Work {
   /**
-   * Takes steps from the rest. Takes nothing and returns false where that is more than half of the rest, so that a long
-   * value of one label does not keep shorter values of others from being tested.
+   * Takes steps from the rest. Takes none and returns false if they are more than half of the rest, so that shorter values
+   * of other labels can still be tested.
    */
   spend(steps: number): boolean;
 }
 
-/** The result of a match. Undefined where it depends on an expression that would do too much work. */
+/** Undefined if it depends on an expression that would do too much work. */
 export type Match = boolean | undefined;

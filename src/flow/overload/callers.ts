@@ -1,5 +1,5 @@
-// Divides the time for judging among callers: the sources of flows, and the keys within a source that asks for much. A
-// caller that asks for less than the fair level gets all of it, and one that asks for more is cut to it (max-min fairness).
+// Divides the time for judging among callers by max-min fairness: a caller that asks for less than the level gets all of it,
+// and the others are cut to the level. Callers are the sources of flows, and the keys within a source that asks for much.
 
 /** A caller as two seeded hashes; 0 where nothing is known. */
 export interface Caller {
@@ -10,34 +10,34 @@ export interface Caller {
 const NOT_KNOWN = 0;
 export const UNKNOWN_CALLER: Caller = { source: NOT_KNOWN, key: NOT_KNOWN };
 
-/** Callers of one group that are told apart; all others of it count as one. */
+/** Accounts of one group. All other callers of it share one. */
 const MAX_ACCOUNTS = 1_024;
-/** While there are fewer, a source gets an account with its first check; otherwise, like a key, with its second. */
+/** While there are fewer accounts, a source gets one with its first check; otherwise, like a key, with its second. */
 const FREE_ACCOUNTS = MAX_ACCOUNTS / 2;
-/** Hashes that are remembered of callers that have come once, each in the slot of its last bits. */
+/** Slots for hashes of callers that have come once, each in the slot of its last bits. */
 const NEWCOMER_SLOTS = 4_096;
 
-/** The keys of a source are told apart once it asks for this part of all time, and until it asks for less than half of that. */
-const TELL_KEYS_FROM = 1 / 16;
-/** Callers above the level are costly when at least this part of their group is below it: otherwise all ask for too much. */
+/** The keys of a source have accounts from this part of all time on, until the source asks for less than half of that. */
+const KEYS_FROM = 1 / 16;
+/** Callers above the level are costly if at least this part of their group is below it; otherwise all ask for too much. */
 const MIN_MODEST = 0.25;
-/** A key is costly as well when it asks for more than this part of all time, even if nobody else asks. */
+/** A key that asks for more than this part of all time is costly in any case. */
 const HEAVY = 0.5;
 
-/** The part of the sums that is kept at each renewal: what arrived half a second ago hardly counts. */
+/** The part of the sums that each renewal keeps: arrivals of half a second ago hardly count. */
 const KEPT = 0.95;
 /** An account with fewer recent arrivals is closed. */
 const MIN_ARRIVALS = 0.05;
 
-/** Recent checks of one caller, or of all that are not told apart, and the time that judging them took. */
+/** Recent checks of one caller, or of all without an account of their own, and the time that judging them took. */
 class Account {
-  /** This is one caller, and not all those that are not told apart. */
+  /** False for the account of all callers without one. */
   readonly isKnown: boolean;
   arrived = 0;
   judged = 0;
   /** Time that judging took, ms. */
   judging = 0;
-  /** The part of its checks that is too much. */
+  /** The part of its checks above the level. */
   share: number;
   /** It is shed because of its own cost. */
   costly: boolean;
@@ -69,11 +69,11 @@ class Account {
 }
 
 class Group {
-  /** The account of all callers that have none of their own. */
+  /** The account of all callers without one. */
   readonly others: Account;
   readonly #accounts = new Map<number, Account>();
   readonly #seen = new Uint32Array(NEWCOMER_SLOTS);
-  /** Keys of one source, which may invent them. */
+  /** Whether the callers are keys, which a source may invent. */
   readonly #ofKeys: boolean;
 
   constructor(ofKeys: boolean, others = new Account()) {
@@ -85,14 +85,14 @@ class Group {
     const known = this.#accounts.get(id);
     if (known !== undefined) return known;
     if (!this.#admits(id)) return this.others;
-    // A newcomer is treated as all who are not known, until it is.
+    // A newcomer begins with the share of all without an account.
     const { share, costly } = this.others;
     const account = new Account(share, costly, id !== NOT_KNOWN);
     this.#accounts.set(id, account);
     return account;
   }
 
-  /** Accounts, with those of keys. */
+  /** Number of accounts, including those of keys. */
   get size(): number {
     let size = this.#accounts.size;
     for (const { keys } of this.#accounts.values()) size += keys?.size ?? 0;
@@ -100,8 +100,8 @@ class Group {
   }
 
   /**
-   * Computes each caller's excess when only `part` of the time that all ask for is available. `usual` is the assumed cost of a
-   * check of a caller that has none judged yet, ms. A caller that asks for more than `heavy` ms is costly, whatever others do.
+   * Computes the excess of each caller if only `part` of the demand can be met. `usual` is the assumed cost of a check for
+   * callers without a judged one, ms. A caller that asks for more than `heavy` ms is costly in any case.
    */
   renew(part: number, usual: number, heavy: number): void {
     const all = [this.others, ...this.#accounts.values()];
@@ -118,14 +118,14 @@ class Group {
       const { demand } = account;
       account.share = demand > level ? 1 - level / demand : 0;
       account.costly = account.share > 0 && (uneven || (demand > heavy && account.isKnown));
-      if (!this.#ofKeys) tellKeys(account, total, usual);
+      if (!this.#ofKeys) renewKeys(account, total, usual);
       account.age();
     }
     for (const [id, { arrived }] of this.#accounts)
       if (arrived < MIN_ARRIVALS) this.#accounts.delete(id);
   }
 
-  /** Whether a caller gets an account now. Invented callers come once, so they share one and take no places. */
+  /** Whether a caller gets an account now. Invented callers come once, so they get none. */
   #admits(id: number): boolean {
     const { size } = this.#accounts;
     if (id === NOT_KNOWN || (!this.#ofKeys && size < FREE_ACCOUNTS)) return true;
@@ -136,15 +136,14 @@ class Group {
   }
 }
 
-function tellKeys(account: Account, total: number, usual: number): void {
+function renewKeys(account: Account, total: number, usual: number): void {
   const { demand, keys, share, costly } = account;
-  if (demand <= (TELL_KEYS_FROM * total) / 2) account.keys = undefined;
+  if (demand <= (KEYS_FROM * total) / 2) account.keys = undefined;
   else if (keys !== undefined) keys.renew(1 - share, usual, HEAVY * total);
-  else if (demand > TELL_KEYS_FROM * total)
-    account.keys = new Group(true, new Account(share, costly));
+  else if (demand > KEYS_FROM * total) account.keys = new Group(true, new Account(share, costly));
 }
 
-/** The level above which demands are cut, so that together they take as much time as there is. */
+/** The level to which demands are cut, so that together they take the available time. */
 function levelOf(accounts: readonly Account[], time: number): number {
   const demands = Float64Array.from(accounts, ({ demand }) => demand).sort();
   let left = time;
@@ -159,7 +158,7 @@ function levelOf(accounts: readonly Account[], time: number): number {
 
 export class Callers {
   #sources = new Group(false);
-  /** Recent time for judging, of all, and the checks that it was for. */
+  /** Recent checks of all callers. */
   #all = new Account();
   /** The caller of the check that is judged now. */
   #source: Account | undefined;
@@ -175,12 +174,12 @@ export class Callers {
     return (this.#key ?? account).cost(account.cost(this.#all.cost(0)));
   }
 
-  /** The part of its checks that the caller of the last check sends in excess, 0 to 1. */
+  /** The excess of the caller of the last check, as a part of its checks. */
   get share(): number {
     return (this.#key ?? this.#source)?.share ?? 0;
   }
 
-  /** The caller of the last check is shed because of its own cost. */
+  /** Whether the caller of the last check is shed because of its own cost. */
   get costly(): boolean {
     return this.#source?.costly === true || this.#key?.costly === true;
   }
@@ -192,13 +191,13 @@ export class Callers {
     this.#key?.judge(ms);
   }
 
-  /** Makes the counts so far the base of decisions when only `part` of the time that all ask for is available. */
+  /** Decides by the counts so far from now on. Only `part` of the demand can be met. */
   renew(part: number): void {
     this.#sources.renew(part, this.#all.cost(0), Number.POSITIVE_INFINITY);
     this.#all.age();
   }
 
-  /** Sources and keys that are told apart now. */
+  /** Number of sources and keys with an account. */
   get known(): number {
     return this.#sources.size;
   }

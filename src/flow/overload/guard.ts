@@ -1,58 +1,56 @@
-// Decides how many checks an agent sheds because it has more of them than it can judge, whose, and which. There are two
-// measures: the time for which what callers send waits until the event loop comes to it, and the number of checks that
-// wait for other servers. See README.md for the reasons.
+// Decides which checks an overloaded agent sheds, by caller and priority. It measures the time for which received work waits
+// for the event loop, and the number of checks that wait for other servers. See decisions.md for the reasons.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { KeyHash } from "../counters/local/keys/key-hash.ts";
 import type { ShedCause } from "../flow.ts";
 import { type Caller, Callers, UNKNOWN_CALLER } from "./callers.ts";
-import type { InProgress } from "./in-progress.ts";
 import { JudgedShare } from "./judged-share.ts";
 import { Priorities } from "./priorities.ts";
 
 /** Time between two measurements, ms. */
-const LOOK_MS = 20;
-/** Measurements without any check after which nothing is measured until the next one comes. */
-const MOST_UNUSED = 50;
+const MEASURE_MS = 20;
+/** After so many measurements without any check, the guard sleeps until the next check. */
+const MAX_UNUSED = 50;
 
-/** The part of the limit of checks in progress above which the least important ones are shed. */
+/** Above this part of the limit of checks in progress, the least important ones are shed. */
 const PRESSURE_FROM = 0.8;
 
-/** An episode is over when nothing was shed for so long, ms. */
+/** An episode ends when nothing was shed for so long, ms. */
 const CALM_MS = 2_000;
 
 /** Limits; the keys of `flow_control.overload` have the same names. */
 export interface OverloadLimits {
   /** Time for which checks wait until the event loop comes to them, ms. */
   readonly max_delay: number;
-  /** Checks that were begun and wait for something else than their turn in a queue. */
+  /** Checks that wait for anything but their turn in a queue. */
   readonly max_in_progress: number;
 }
 
 export interface GuardContext {
   readonly clock: Clock;
   readonly chance: Chance;
-  /** Milliseconds for which the event loop has had nothing to do, ever. */
+  /** Idle time of the event loop since its start, ms. */
   readonly idle: () => number;
-  /** The median time for which work had waited when it was its turn, since the last call, ms; undefined without any. */
+  /** Median waiting time of the work since the last call, ms; undefined without any work. */
   readonly waited: () => number | undefined;
-  /** An episode of shedding has begun, or is over. */
+  /** Called when an episode of shedding begins or ends. */
   readonly changed?: (shedding: boolean) => void;
 }
 
-export class OverloadGuard implements InProgress {
-  /** Checks that begin at this time or later, on `Clock.now()`, must be shown to `attend` first. */
+export class OverloadGuard {
+  /** For checks that begin at this time or later, on `Clock.now()`, `attend` must be called first. */
   until = Number.NEGATIVE_INFINITY;
   /** Checks that were shed. */
   shed = 0;
   /** The median wait at the last measurement, ms. */
   delay = 0;
-  /** Hashes what tells callers apart. */
+  /** Hashes the addresses and keys of callers. */
   readonly hash: KeyHash;
   readonly #maxInProgress: number;
   readonly #context: GuardContext;
-  /** The priorities of all checks, and of those whose callers ask for more than there is for them. */
+  /** The priorities of all checks, and of those whose callers are above the level. */
   readonly #priorities = new Priorities();
   readonly #inExcess = new Priorities();
   readonly #callers = new Callers();
@@ -62,13 +60,13 @@ export class OverloadGuard implements InProgress {
   /** Ends the next measurement; undefined while nothing is measured. */
   #disarm: (() => void) | undefined;
   #closed = false;
-  /** When the last measurement was, and for how long the loop had been idle then. */
-  #lookedAt = 0;
+  /** The time of the last measurement, and the idle time until then. */
+  #measuredAt = 0;
   #idleAt = 0;
-  /** Since the last measurement: all checks were shown, and how many there were with their costs. */
+  /** Whether all checks since the last measurement were attended to, and their costs. */
   #seesAll = false;
   #checks = { judging: 0, demand: 0 };
-  /** Measurements since the last check, and whether there was one since the last measurement. */
+  /** Measurements since the last check, and whether there was a check since the last measurement. */
   #unused = 0;
   #used = false;
   #lastShed = Number.NEGATIVE_INFINITY;
@@ -81,7 +79,6 @@ export class OverloadGuard implements InProgress {
     this.hash = KeyHash.seeded(context.chance);
   }
 
-  /** Checks in progress. */
   get inProgress(): number {
     return this.#inProgress;
   }
@@ -105,7 +102,7 @@ export class OverloadGuard implements InProgress {
     this.#inProgress--;
   }
 
-  /** Returns true if `sheds` has to decide about a check that begins `now`; otherwise the check is judged. */
+  /** Whether `sheds` has to decide about a check that begins `now`. Otherwise the check is judged. */
   attend(now: number): boolean {
     if (this.#closed) return false;
     if (this.#disarm === undefined) this.#wake(now);
@@ -117,8 +114,7 @@ export class OverloadGuard implements InProgress {
   }
 
   /**
-   * The reason for which a check of this class is shed; undefined if it is judged, and `judged` told of it before another
-   * check is shown.
+   * Why a check of this class is shed. Undefined if it is judged; call `judged` then, before the next check.
    */
   sheds(
     priorityClass: number,
@@ -151,7 +147,7 @@ export class OverloadGuard implements InProgress {
     return sheds ? "in_progress" : undefined;
   }
 
-  /** Counts a check that was judged, which took so many milliseconds, waits for other servers apart. */
+  /** Charges the time that judging took, ms, without waits for other servers. */
   judged(ms: number): void {
     this.#callers.judged(ms);
     this.#checks.judging += ms;
@@ -164,7 +160,7 @@ export class OverloadGuard implements InProgress {
     this.until = Number.POSITIVE_INFINITY;
   }
 
-  /** 0 to 1: how far the checks in progress are between the number from which some are shed and the limit. */
+  /** 0 to 1: the checks in progress, from the number at which shedding begins to the limit. */
   #pressure(): number {
     const from = this.#maxInProgress * PRESSURE_FROM;
     const over = (this.#inProgress - from) / (this.#maxInProgress - from);
@@ -174,13 +170,13 @@ export class OverloadGuard implements InProgress {
   #wake(now: number): void {
     this.#unused = 0;
     this.#begin(now);
-    // Drops the waits of the time in which nothing was measured.
+    // Drops the waits from before this measurement.
     this.#context.waited();
     this.#arm();
   }
 
   #begin(now: number): void {
-    this.#lookedAt = now;
+    this.#measuredAt = now;
     this.#idleAt = this.#context.idle();
     this.#checks = { judging: 0, demand: 0 };
     this.#seesAll = !this.#judged.settled;
@@ -188,15 +184,15 @@ export class OverloadGuard implements InProgress {
 
   #arm(): void {
     const { clock } = this.#context;
-    this.#disarm = clock.alarm(LOOK_MS, () => this.#look(clock.now()));
+    this.#disarm = clock.alarm(MEASURE_MS, () => this.#measure(clock.now()));
   }
 
-  #look(now: number): void {
+  #measure(now: number): void {
     const waited = this.#context.waited();
     this.delay = waited ?? 0;
     this.#judged.measured({
       now,
-      lasted: now - this.#lookedAt,
+      lasted: now - this.#measuredAt,
       idle: this.#context.idle() - this.#idleAt,
       waited,
       checks: this.#seesAll ? this.#checks : undefined,
@@ -210,9 +206,9 @@ export class OverloadGuard implements InProgress {
     if (calm) this.#show(false);
     this.#unused = this.#used ? 0 : this.#unused + 1;
     this.#used = false;
-    // The next check shows that there are some, unless it has to be attended to anyway.
+    // The next check calls `attend`.
     this.until = Number.NEGATIVE_INFINITY;
-    if (this.#unused < MOST_UNUSED || !calm) this.#arm();
+    if (this.#unused < MAX_UNUSED || !calm) this.#arm();
     else this.#sleep();
   }
 

@@ -1,42 +1,42 @@
-// How much of the load an agent judges: the time that it spends on judging, as a share of the time that judging every check
-// would take. The share is cut while checks wait for longer than the limit, and raised while they wait for less than half
-// of it, both by multiplication, which settles; see README.md.
+// Controls the share of the load that an agent judges: its time for judging, divided by the time that judging every check
+// would take. The share is cut while checks wait for longer than the limit, and raised while they wait for less than half of
+// it, both by multiplication, which converges; see decisions.md.
 
-/** Work has to wait for longer than the limit for so long before anything is shed, ms. */
+/** Shedding begins after work has waited for longer than the limit for so long, ms. */
 const SUSTAINED_MS = 200;
-/** The same in the first seconds with checks, in which the code is not optimised yet, and how long they last. */
+/** The same in the first seconds with checks, while the code is not optimised yet; and how long these last. */
 const SUSTAINED_AT_FIRST_MS = 1_000;
 const FIRST_MS = 5_000;
-/** A loop that was idle for more than this share of the time is not about to be overloaded. */
+/** A loop that was idle for more than this share of the time is not overloaded. */
 const IDLE = 0.1;
 
-/** The cut of one measurement is this share times the wait in units of its limit, of which so many count. */
+/** The cut of one measurement, for a wait at the limit. It grows with the wait, up to so many limits. */
 const CUT = 0.05;
-const LARGEST = 4;
-/** The rise of one measurement while the wait is below half of its limit: slow unless the loop has time to spare. */
+const MAX_WAIT_RATIO = 4;
+/** The rise of one measurement while the wait is below half of its limit. It is fast if the loop has time to spare. */
 const RISE = 0.02;
 const FAST_RISE = 0.1;
 const TIME_TO_SPARE = 0.3;
 
-/** So many are always judged, so that there is something to grow from. */
-const LEAST = 0.01;
+/** The share never becomes smaller, so that it can grow again. */
+const MIN_SHARE = 0.01;
 /**
- * Judging gets at least this part of the time that all the rest takes (reading checks, answering them, work of others):
- * to shed more would hardly make room.
+ * Judging gets at least this part of the time of everything else (reading checks, answering them, other work), because
+ * shedding more would hardly make room.
  */
-const LEAST_TIME = 0.5;
+const MIN_TIME_RATIO = 0.5;
 /** The part of the sums of costs that is kept at each measurement. */
 const KEPT = 0.9;
 
-/** Times since the measurement before, ms. */
+/** Times since the last measurement, ms. */
 export interface Measurement {
   /** The time at its end, on `Clock.now()`. */
   readonly now: number;
   readonly lasted: number;
   readonly idle: number;
-  /** Median time for which work had waited; undefined where none was handled. */
+  /** Median waiting time of the work; undefined if none was handled. */
   readonly waited: number | undefined;
-  /** Costs of checks; undefined where not all of them were seen. */
+  /** Costs of checks; undefined if not all of them were attended to. */
   readonly checks: Checks | undefined;
 }
 
@@ -54,11 +54,11 @@ export class JudgedShare {
   peak = 0;
   readonly #maxDelay: number;
   #began: number | undefined;
-  /** The begin of a time in which each measurement was above the limit. */
+  /** Since when each measurement has been above the limit. */
   #slowSince: number | undefined;
   /** The wait at the last measurement. */
   #waitedBefore = 0;
-  /** Recent times: what judging everything would have taken, and what everything else took, ms. */
+  /** Recent times that judging everything would have taken, and that everything else took, ms. */
   #costs = { demand: 0, rest: 0 };
 
   /** `maxDelay` in ms. */
@@ -66,7 +66,7 @@ export class JudgedShare {
     this.#maxDelay = maxDelay;
   }
 
-  /** The agent keeps up, and did at the last measurement. */
+  /** The agent keeps up. */
   get settled(): boolean {
     return this.value === 1 && this.#slowSince === undefined;
   }
@@ -75,7 +75,7 @@ export class JudgedShare {
     const { now, lasted, idle, checks } = measurement;
     this.#began ??= now;
     const idleShare = lasted > 0 ? idle / lasted : 1;
-    // The loop was busy with something else, and how long callers wait is not known.
+    // The loop was busy with other work, so it is not known how long callers wait.
     if (measurement.waited === undefined && idleShare < IDLE) return;
     const waited = measurement.waited ?? 0;
     const slow = waited > this.#maxDelay;
@@ -95,8 +95,8 @@ export class JudgedShare {
     if (slow && idleShare < TIME_TO_SPARE) {
       // A backlog that shrinks needs no further cut, which would still be in force when it is gone.
       if (!grows) return;
-      const cut = CUT * Math.min(LARGEST, waited / this.#maxDelay);
-      this.value = Math.max(this.#least(), this.value * (1 - cut));
+      const cut = CUT * Math.min(MAX_WAIT_RATIO, waited / this.#maxDelay);
+      this.value = Math.max(this.#minimum(), this.value * (1 - cut));
     } else if (waited < this.#maxDelay / 2 || idleShare >= TIME_TO_SPARE) {
       const rise = idleShare >= TIME_TO_SPARE ? FAST_RISE : RISE;
       this.value = Math.min(1, this.value * (1 + rise));
@@ -113,12 +113,12 @@ export class JudgedShare {
     };
   }
 
-  #least(): number {
+  #minimum(): number {
     const { demand, rest } = this.#costs;
-    if (demand === 0) return LEAST;
-    const least = (LEAST_TIME * rest) / demand;
-    // A mean that rises must not raise the share at a time when it is to be cut.
-    return Math.min(this.value, Math.max(LEAST, least));
+    if (demand === 0) return MIN_SHARE;
+    const least = (MIN_TIME_RATIO * rest) / demand;
+    // A mean that rises must not raise the share when it is to be cut.
+    return Math.min(this.value, Math.max(MIN_SHARE, least));
   }
 
   #keepsUp(): void {

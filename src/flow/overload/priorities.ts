@@ -1,18 +1,18 @@
-// The priorities of the checks that arrive: which of them are shed when a share of all has to be. The lowest go first, and
-// of the priority at the boundary only as many as are needed, so the threshold rises in steps as small as the share.
+// Chooses the checks that are shed by their priorities when a share of all has to be. The lowest priorities go first, and of
+// the priority at the boundary only the necessary part.
 
 import type { Chance } from "#base/chance.ts";
 
-/** Classes of priorities within a factor of two: those of one class differ by 9 % at most, and are shed alike. */
+/** Classes of priorities within a factor of two. Priorities of one class differ by at most 9 %. */
 const PER_OCTAVE = 8;
-/** Priorities up to 2^-4, the lowest class, and from 2^12 on, the highest, are not told apart. */
+/** The lowest class holds priorities up to 2^-4, the highest those from 2^12 on. */
 const LOWEST_OCTAVE = -4;
 const CLASSES = 128;
 
-/** Arrivals from which shares are first known. Until then none is shed for its priority. */
+/** Before so many arrivals, shares are unknown, and nothing is shed. */
 const ENOUGH = 32;
 
-/** The part of the counts that is kept at each renewal: what arrived half a second ago hardly counts. */
+/** The part of the counts that each renewal keeps: arrivals of half a second ago hardly count. */
 const KEPT = 0.95;
 
 /** The class of a priority, 0 for the least important. */
@@ -23,7 +23,7 @@ export function priorityClass(priority: number): number {
 
 export class Priorities {
   readonly #counts = new Float64Array(CLASSES);
-  /** The share of lower classes in all arrivals, and that of the class itself, at the last renewal. */
+  /** The shares of lower classes and of the class itself in all arrivals, at the last renewal. */
   readonly #below = new Float64Array(CLASSES);
   readonly #own = new Float64Array(CLASSES);
   #known = false;
@@ -35,7 +35,7 @@ export class Priorities {
     if (!this.#known && ++this.#first >= ENOUGH) this.renew();
   }
 
-  /** Makes the arrivals so far the base of decisions. */
+  /** Decides by the arrivals so far from now on. */
   renew(): void {
     let total = 0;
     for (const count of this.#counts) total += count;
@@ -58,7 +58,7 @@ export class Priorities {
     this.#known = false;
   }
 
-  /** Decides whether a check of this class is shed where `share` of all are. Leaves the choice within a class to chance. */
+  /** Whether a check of this class is shed if `share` of all are. Chance decides within the class at the boundary. */
   sheds(at: number, share: number, chance: Chance): boolean {
     if (!this.#known) return false;
     const left = share - (this.#below[at] ?? 0);

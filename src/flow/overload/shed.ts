@@ -1,8 +1,9 @@
-// Answers a flow that the agent has no time to judge: by the failure modes of its rules, or, if its caller takes more than
-// its fair share of that time, by a refusal of each limiter that applies, so that to be costly is no way around a limit.
+// Answers a flow that the agent has no time to judge. The failure modes of its rules decide. Where the caller takes more
+// than its fair share of the time, every limiter that applies refuses, so that nobody gets past a limit by costly checks.
 
 import { networkOf } from "#base/net/ip-address.ts";
-import { type JudgementContext, judge, judgeBy } from "../check.ts";
+import { verdictWithoutRules } from "../check/without-rules.ts";
+import { type CheckContext, judge, judgeBy } from "../check.ts";
 import type { KeyHash } from "../counters/local/keys/key-hash.ts";
 import { type Flow, type Pending, RejectReason, type ShedCause, type Verdict } from "../flow.ts";
 import { Labels } from "../label.ts";
@@ -12,15 +13,12 @@ import type { Caller } from "./callers.ts";
 import type { OverloadGuard } from "./guard.ts";
 import { priorityClass } from "./priorities.ts";
 
-/**
- * Judges a flow or sheds it. Call when `now` has reached `guard.until`. A control point without rules has nothing that
- * could be saved.
- */
+/** Judges a flow or sheds it. Call when `now` has reached `guard.until`. Control points without rules shed nothing. */
 export function judgeOrShed(
   plan: Plan,
   flow: Flow,
   guard: OverloadGuard,
-  context: JudgementContext,
+  context: CheckContext,
   now: number,
 ): Verdict | Pending<Verdict> {
   if (!guard.attend(now)) return judge(plan, flow, context, now);
@@ -38,8 +36,8 @@ export function judgeOrShed(
 }
 
 /**
- * The caller to whom a check is charged: the source of the request, or the peer that asks where the check describes none,
- * and the key of a limiter. Clients may choose the key, and many users may share a source, so neither alone would do.
+ * The caller to whom a check is charged: the source of the request, or else the peer that asks, and the key of a limiter.
+ * Both are needed, because clients may choose the key, and many users may share a source.
  */
 function callerOf(shedding: ShedPlan, labels: Labels, flow: Flow, hash: KeyHash): Caller {
   const key = keyOf(shedding, labels);
@@ -58,29 +56,21 @@ function shed(
   labels: Labels,
   flow: Flow,
   cause: ShedCause,
-  { clock, observer }: JudgementContext,
+  context: CheckContext,
   now: number,
 ): Verdict {
   const refusal = refusalOf(shedding, flow, labels, cause === "cost");
-  const start = clock.wallOf(now);
-  const verdict: Verdict = {
-    accepted: refusal === undefined,
+  const accepted = refusal === undefined;
+  const reasons = {
+    accepted,
     reason: refusal?.reason ?? RejectReason.none,
     deniedStatus: refusal?.deniedStatus ?? 0,
     refusal: undefined,
     shed: cause,
-    waitMs: 0,
     decisions: refusal?.decision === undefined ? [] : [refusal.decision],
-    hit: undefined,
-    classifiers: [],
-    fluxMeters: [],
-    held: undefined,
-    reservationId: "",
-    labels,
-    start,
-    end: start,
   };
-  observer.decided(flow, verdict);
-  observer.shed(flow.controlPoint, verdict.accepted, cause);
+  const start = context.clock.wallOf(now);
+  const verdict = verdictWithoutRules(flow, labels, reasons, start, context);
+  context.observer.shed(flow.controlPoint, accepted, cause);
   return verdict;
 }

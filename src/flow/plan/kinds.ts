@@ -1,5 +1,5 @@
-// The table of component kinds: one row for each says at which stage it is asked, what identifies its state,
-// and how state and component are made. Adding a kind is adding a row.
+// The table of component kinds. A row says at which stage a kind is asked, what identifies its state, and how its state and
+// its limiters are created. To add a kind, add a row.
 
 import { Fault } from "#base/fault.ts";
 import { BucketTables } from "../counters/local/bucket-row.ts";
@@ -7,9 +7,9 @@ import { KeyHash } from "../counters/local/keys/key-hash.ts";
 import type { Component } from "../flow.ts";
 import type { LabelSlots } from "../label.ts";
 import { ConcurrencyLimiter, ConcurrencyState } from "../limit/concurrency-limiter.ts";
+import type { Limiter, LimiterContext } from "../limit/limiter.ts";
 import { RateLimiter, RateState } from "../limit/rate-limiter.ts";
 import { Sampler, SamplerState } from "../limit/sampler.ts";
-import type { LimiterContext, StageMember } from "../limit/stage-member.ts";
 import type {
   ConcurrencyLimiterRule,
   ConcurrencySchedulerRule,
@@ -23,7 +23,8 @@ import type {
 import { ConcurrencyScheduler, SlotGate } from "../schedule/concurrency-scheduler.ts";
 import { FrontEnd } from "../schedule/front-end.ts";
 import { LoadGate, LoadState } from "../schedule/load-scheduler.ts";
-import { Lines, type LinesContext, MAX_WAITING, WaitingRoom } from "../schedule/queue/lines.ts";
+import { MAX_QUEUED, QueueCapacity } from "../schedule/queue/queue-capacity.ts";
+import { type QueueContext, QueueSet } from "../schedule/queue/queue-set.ts";
 import { Timers } from "../schedule/queue/timers.ts";
 import { BucketGate, BucketScheduler } from "../schedule/quota-scheduler.ts";
 import { Scheduler } from "../schedule/scheduler.ts";
@@ -40,16 +41,16 @@ import {
 /** Buckets, slots or a share, and the numbers decided last. Carried from plan to plan by `stateIdentity`. */
 export interface LimiterState {
   /**
-   * True if the numbers let a flow pass whose key has this value, whatever the failure mode is. Absent in kinds whose
+   * Whether the numbers let a flow whose key has this value pass, whatever the failure mode is. Absent in kinds whose
    * numbers never do.
    */
   passes?(value: string | undefined): boolean;
-  /** Called once, when no plan in force uses the state any more. Checks that began before may still ask it. */
+  /** Called once, when the plan in force no longer uses the state. Checks that began before may still ask it. */
   close(): void;
 }
 
 /** Dependencies that all limiters of one rulebook share. */
-export interface SharedContext extends LimiterContext, LinesContext {
+export interface SharedContext extends LimiterContext, QueueContext {
   /** Hashes keys for all limiters, so that a key which many of them are asked about is hashed once. */
   readonly keyHash: KeyHash;
   readonly bucketTables: BucketTables;
@@ -57,12 +58,11 @@ export interface SharedContext extends LimiterContext, LinesContext {
 
 export interface KindRow<Rule, State extends LimiterState> {
   readonly stage: Stage;
-  /** Names what one number of the state counts. Rules with equal meanings may share state; durations only scale it. */
+  /** What one number of the state counts. Rules with equal meanings may share state; durations only scale it. */
   meaning(rule: Rule): readonly (string | boolean)[];
   /**
-   * Fresh state without numbers: until they arrive, the failure mode of the rule answers. Limiters of one `group` are
-   * always asked together and are keyed by the same label. `name` identifies the state within its agent group: it is
-   * equal on all agents that have the same rules.
+   * State without numbers: until they arrive, the failure mode of the rule answers. Limiters of one `group` are always
+   * asked together and are keyed by the same label. `name` identifies the state on all agents that have the same rules.
    */
   readonly State: new (
     context: SharedContext,
@@ -70,14 +70,14 @@ export interface KindRow<Rule, State extends LimiterState> {
     group: string,
     name: string,
   ) => State;
-  /** A component for one plan, over state that may have served earlier plans. */
+  /** A limiter for one plan, over state that may have served earlier plans. */
   bind(
     component: Component,
     rule: Rule,
     slots: LabelSlots,
     state: State,
     context: SharedContext,
-  ): StageMember;
+  ): Limiter;
 }
 
 const SAMPLER: KindRow<SamplerRule, SamplerState> = {
@@ -104,14 +104,14 @@ const CONCURRENCY_LIMITER: KindRow<ConcurrencyLimiterRule, ConcurrencyState> = {
     new ConcurrencyLimiter(component, rule, slots, state, context),
 };
 
-/** State of a scheduler: its counts, and the flows that wait. */
+/** State of a scheduler: its counts, and its queues. */
 abstract class Scheduled<Counts extends Partial<LimiterState>> implements LimiterState {
   readonly counts: Counts;
-  readonly lines: Lines;
+  readonly queues: QueueSet;
 
-  constructor(context: LinesContext, counts: Counts) {
+  constructor(context: QueueContext, counts: Counts) {
     this.counts = counts;
-    this.lines = new Lines(context);
+    this.queues = new QueueSet(context);
   }
 
   passes(value: string | undefined): boolean {
@@ -119,13 +119,13 @@ abstract class Scheduled<Counts extends Partial<LimiterState>> implements Limite
   }
 
   close(): void {
-    this.lines.close();
+    this.queues.close();
     this.counts.close?.();
   }
 }
 
 class QuotaState extends Scheduled<RateState> {
-  /** It is asked after the limiters of its group, and not about all of their flows. */
+  /** It has a group of its own, because it is asked after the limiters of the same key, and not about all of their flows. */
   constructor(context: SharedContext, rule: QuotaSchedulerRule, group: string, name: string) {
     super(context, new RateState(context, rule, `queue ${group}`, name));
   }
@@ -139,14 +139,14 @@ const QUOTA_SCHEDULER: KindRow<QuotaSchedulerRule, QuotaState> = {
     continuousFill,
   ],
   State: QuotaState,
-  bind: (component, rule, slots, { counts, lines }, context) => {
+  bind: (component, rule, slots, { counts, queues }, context) => {
     const { observer } = context;
-    // It is told how many tokens a flow wants.
+    // The scheduler tells the limiter how many tokens a flow wants.
     const asked = { ...rule, tokensLabelKey: "" };
     const buckets = new RateLimiter(component, asked, slots, counts, context);
     const gate = new BucketGate(buckets, rule, slots, context);
     const frontEnd = new FrontEnd(rule.scheduler, slots, observer);
-    return new BucketScheduler(component, frontEnd, gate, lines, observer);
+    return new BucketScheduler(component, frontEnd, gate, queues, observer);
   },
 };
 
@@ -160,13 +160,13 @@ const CONCURRENCY_SCHEDULER: KindRow<ConcurrencySchedulerRule, ConcurrencyQueueS
   stage: SLOT_QUEUE_STAGE,
   meaning: ({ limitByLabelKey, scheduler }) => [limitByLabelKey, scheduler.tokensLabelKey],
   State: ConcurrencyQueueState,
-  bind: (component, rule, slots, { counts, lines }, context) => {
+  bind: (component, rule, slots, { counts, queues }, context) => {
     const { observer } = context;
     const asked = { ...rule, tokensLabelKey: "" };
     const limiter = new ConcurrencyLimiter(component, asked, slots, counts, context);
     const gate = new SlotGate(limiter, rule, slots, observer);
     const frontEnd = new FrontEnd(rule.scheduler, slots, observer);
-    return new ConcurrencyScheduler(component, frontEnd, gate, lines, observer);
+    return new ConcurrencyScheduler(component, frontEnd, gate, queues, observer);
   },
 };
 
@@ -180,17 +180,17 @@ const LOAD_SCHEDULER: KindRow<LoadSchedulerRule, LoadQueueState> = {
   stage: TOKEN_QUEUE_STAGE,
   meaning: ({ scheduler }) => [scheduler.tokensLabelKey],
   State: LoadQueueState,
-  bind: (component, rule, slots, { counts, lines }, context) => {
+  bind: (component, rule, slots, { counts, queues }, context) => {
     const gate = new LoadGate(component, counts, context);
     const frontEnd = new FrontEnd(rule.scheduler, slots, context.observer);
-    return new Scheduler(component, frontEnd, gate, lines, context.observer);
+    return new Scheduler(component, frontEnd, gate, queues, context.observer);
   },
 };
 
-/** A row as the table holds it: it is only ever given rules of its own kind. */
+/** A row as the table holds it. It is only given rules of its own kind. */
 type AnyRow = KindRow<never, LimiterState>;
 
-/** The kinds that an agent knows, and the order in which their stages are passed. */
+/** The kinds that an agent knows, and the order of their stages. */
 export interface KindTable {
   readonly stages: readonly Stage[];
   readonly rows: Readonly<Record<LimiterKind, AnyRow>>;
@@ -209,7 +209,7 @@ export const LIMITER_KINDS: KindTable = {
   },
 };
 
-/** Reported kind of a rule: a sampler in ramp mode has a stage of its own. */
+/** The reported kind of a rule. A sampler in ramp mode has a stage of its own. */
 function kindOf(rule: LimiterRule): LimiterKind {
   return rule.kind === "sampler" && rule.rampMode ? "ramp_sampler" : rule.kind;
 }
@@ -221,14 +221,14 @@ export function shareContext(context: LimiterContext): SharedContext {
     keyHash: KeyHash.seeded(chance),
     bucketTables: new BucketTables(maxKeys),
     timers: new Timers(clock),
-    waiting: new WaitingRoom({ flows: 4 * MAX_WAITING.flows, bytes: 4 * MAX_WAITING.bytes }),
+    capacity: new QueueCapacity({ flows: 4 * MAX_QUEUED.flows, bytes: 4 * MAX_QUEUED.bytes }),
   };
 }
 
 /**
- * Text that is equal for rules whose numbers mean the same: component id and policy hash are not in it, so
- * that neither an inserted component nor an edit elsewhere in the policy moves a bucket. Two rules of one
- * policy may share it; the rulebook pairs those with their states in order of component id.
+ * Text that is equal for rules whose numbers mean the same. It contains neither component id nor policy hash, so that an
+ * inserted component or another edit of the policy moves no bucket. Two rules of one policy may have equal texts: the
+ * rulebook pairs these with their states in order of component id.
  */
 export function stateIdentity(rule: LimiterRule, { rows }: KindTable = LIMITER_KINDS): string {
   const kind = kindOf(rule);
@@ -236,7 +236,7 @@ export function stateIdentity(rule: LimiterRule, { rows }: KindTable = LIMITER_K
   return canonicalJson([rule.policyName, kind, meaning, selectorsOf(rule)]);
 }
 
-/** Text that is equal for rules of one kind that apply to the same flows and read their key from the same label. */
+/** Text that is equal for rules that apply to the same flows and read their key from the same label. */
 function groupOf(rule: LimiterRule): string {
   const key = "limitByLabelKey" in rule ? rule.limitByLabelKey : "";
   return canonicalJson([key, selectorsOf(rule)]);
@@ -263,7 +263,7 @@ export function bindRule(
   state: LimiterState,
   context: SharedContext,
   { rows }: KindTable = LIMITER_KINDS,
-): StageMember {
+): Limiter {
   const kind = kindOf(rule);
   const row = rows[kind];
   const { name } = state.constructor;
@@ -275,7 +275,7 @@ export function bindRule(
   return row.bind(Object.freeze(component), rule as never, slots, state, context);
 }
 
-/** JSON with sorted member names: one text per value. Written by hand, because thousands of rules may arrive at once. */
+/** JSON with sorted member names, so that equal values have equal texts. Thousands of rules may need it at once. */
 function canonicalJson(value: unknown): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
   let text = "";

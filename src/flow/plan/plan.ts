@@ -1,5 +1,5 @@
-// The frozen rules that flows are judged by: compiled once when rules arrive, swapped whole. Control points
-// whose rules did not change keep their compiled form, so an edit costs only what it touches.
+// The plan: the compiled rules by which flows are judged. It is compiled when rules arrive, frozen, and swapped whole.
+// Control points whose rules did not change keep their compiled form, so an edit compiles only what it touches.
 
 import { type Classifier, compileClassifier } from "../classify/classifier.ts";
 import type { Component } from "../flow.ts";
@@ -7,36 +7,31 @@ import { EMPTY_SCHEMA, type LabelSchema, LabelSlots, type Labels } from "../labe
 import {
   holdsSlots,
   type Limiter,
-  type Lookup,
   type SettlingLimiter,
-  type Shadow,
   type SlotLimiter,
-  type StageMember,
   settles,
-} from "../limit/stage-member.ts";
+} from "../limit/limiter.ts";
 import type { LimiterRule, Rule, SelectorRule } from "../rules.ts";
 import type { Stage } from "../stages.ts";
 import type { KindTable, LimiterState } from "./kinds.ts";
 import { type Candidate, candidates, namedServices, type Selected, select } from "./selection.ts";
-import { compileShedding, NO_SHED_PLAN, type ShedMember, type ShedPlan } from "./shed-plan.ts";
+import { compileShedding, NO_SHED_PLAN, type ShedLimiter, type ShedPlan } from "./shed-plan.ts";
 
-/** One stage with its members, in component order. Only the list of the stage's own kind has any. */
+/** One stage with its limiters, in component order. */
 export interface Step {
   readonly stage: Stage;
   readonly limiters: readonly Candidate<Limiter>[];
-  readonly lookups: readonly Candidate<Lookup>[];
-  readonly shadows: readonly Candidate<Shadow>[];
 }
 
 /** Everything that applies to flows at one control point that belong to the same services. */
 export interface ServicePlan {
   readonly classifiers: readonly Candidate<Classifier>[];
   readonly meters: readonly Candidate<string>[];
-  /** The stages that have something to do, in order. */
+  /** In the order of stages, without those that have nothing to do. */
   readonly steps: readonly Step[];
   /** The limiters whose slots a flow holds until it ends. */
   readonly slotLimiters: ReadonlyMap<Component, SlotLimiter>;
-  /** The limiters that settle what flows cost when they end. */
+  /** The limiters that settle their estimates when a flow ends. */
   readonly settlingLimiters: ReadonlyMap<Component, SettlingLimiter>;
   /** Answers to flows that the agent has no time to judge. */
   readonly shedding: ShedPlan;
@@ -44,10 +39,10 @@ export interface ServicePlan {
 
 export interface ControlPointPlan {
   readonly labels: LabelSchema;
-  /** The rules it was compiled from: equal lists mean an equal plan. */
+  /** The rules from which it was compiled. Equal lists mean equal plans. */
   readonly rules: readonly Rule[];
-  /** The members of all stages, in component order. */
-  readonly members: readonly StageMember[];
+  /** The limiters of all stages, in component order. */
+  readonly limiters: readonly Limiter[];
   forServices(services: readonly string[]): ServicePlan;
 }
 
@@ -56,16 +51,16 @@ export interface Plan {
   readonly controlPoints: ReadonlyMap<string, ControlPointPlan>;
 }
 
-/** A limiter rule's member and the state that it is bound to. */
-export interface Bound {
-  readonly member: StageMember;
+/** A limiter and the state to which it is bound. */
+interface Bound {
+  readonly limiter: Limiter;
   readonly state: LimiterState;
 }
 
 /** Binds a limiter rule to its state for one control point. */
 export type Bind = (rule: LimiterRule, slots: LabelSlots) => Bound;
 
-/** Compiles rules, which are `inOrder`, for the agents of one group, in steps. Throws a Fault when one does not compile. */
+/** Compiles rules that are `inOrder` for the agents of one group, in steps. Throws a Fault when one does not compile. */
 export function* compilePlan(
   rules: readonly Rule[],
   group: string,
@@ -105,10 +100,10 @@ function emptyControlPoint({ stages }: KindTable): ControlPointPlan {
     settlingLimiters: NO_LIMITERS,
     shedding: NO_SHED_PLAN,
   };
-  return Object.freeze({ labels: EMPTY_SCHEMA, rules: [], members: [], forServices: () => none });
+  return Object.freeze({ labels: EMPTY_SCHEMA, rules: [], limiters: [], forServices: () => none });
 }
 
-interface StageSelection extends Selected<StageMember> {
+interface SelectedLimiter extends Selected<Limiter> {
   readonly stage: Stage;
 }
 
@@ -126,23 +121,23 @@ function compileControlPoint(
   };
   const classifiers: Selected<Classifier>[] = [];
   const meters: Selected<string>[] = [];
-  const members: StageSelection[] = [];
-  const shed: ShedMember[] = [];
+  const limiters: SelectedLimiter[] = [];
+  const shed: ShedLimiter[] = [];
   for (const rule of rules) {
     if (rule.kind === "classifier") {
       classifiers.push(selected(compileClassifier(rule, slots), rule));
     } else if (rule.kind === "flux_meter") meters.push(selected(rule.name, rule));
     else {
-      const { member, state } = bind(rule, slots);
-      const { stage } = rows[member.component.kind];
-      members.push({ ...selected(member, rule), stage, exempts: exemption(rule, state, slots) });
+      const { limiter, state } = bind(rule, slots);
+      const { stage } = rows[limiter.component.kind];
+      limiters.push({ ...selected(limiter, rule), stage, exempts: exemption(rule, state, slots) });
       const here = rule.selectors.filter((selector) => isOurs(selector, name, group));
-      shed.push({ rule, selectors: here, member, state, stage });
+      shed.push({ rule, selectors: here, limiter, state, stage });
     }
   }
   const sheddingFor = compileShedding(shed, stages, slots);
   const planFor = (services: ReadonlySet<string>): ServicePlan => {
-    const steps = stepsOf(stages, members, services);
+    const steps = stepsOf(stages, limiters, services);
     return Object.freeze({
       classifiers: candidates(classifiers, services),
       meters: candidates(meters, services),
@@ -152,16 +147,16 @@ function compileControlPoint(
       shedding: sheddingFor(services),
     });
   };
-  const named = namedServices([...classifiers, ...meters, ...members]);
+  const named = namedServices([...classifiers, ...meters, ...limiters]);
   return Object.freeze({
     labels: slots.schema,
     rules,
-    members: members.map(({ item }) => item),
+    limiters: limiters.map(({ item }) => item),
     forServices: byServices(named, planFor),
   });
 }
 
-/** Passing is up to a sampler's numbers for some values of the label by which it tells sessions apart. */
+/** Whether the numbers of a limiter let a flow pass. Those of a sampler depend on the session label. */
 function exemption(
   rule: LimiterRule,
   state: LimiterState,
@@ -173,7 +168,7 @@ function exemption(
   return (labels) => state.passes?.(slot < 0 ? undefined : labels.get(slot)) === true;
 }
 
-/** The labels of all classifiers, whatever their selectors: a client may know how not to be selected by one. */
+/** The labels of all classifiers, whatever their selectors, because clients may know how to avoid a selector. */
 function labelsMadeBy(rules: readonly Rule[]): ReadonlySet<string> {
   const made = new Set<string>();
   for (const rule of rules) {
@@ -184,20 +179,19 @@ function labelsMadeBy(rules: readonly Rule[]): ReadonlySet<string> {
   return made.size === 0 ? EMPTY_SCHEMA.classified : made;
 }
 
-const NO_MEMBERS: readonly never[] = [];
 const NO_LIMITERS: ReadonlyMap<Component, never> = new Map<Component, never>();
 
-/** A step for each stage that has members, or that refuses flows because it has none. */
+/** A step for each stage that has limiters, or that refuses flows because it has none. */
 function stepsOf(
   stages: readonly Stage[],
-  all: readonly StageSelection[],
+  all: readonly SelectedLimiter[],
   services: ReadonlySet<string>,
 ): readonly Step[] {
   const steps = stages.flatMap((stage) => {
     const own = all.filter((one) => one.stage === stage);
-    const members = candidates(own, services);
-    const needed = stage.kind === "limit" && stage.rampModeNeedsLimiter;
-    return members.length > 0 || needed ? [stepOf(stage, members)] : [];
+    const limiters = candidates(own, services);
+    if (limiters.length === 0 && !stage.rampModeNeedsLimiter) return [];
+    return [Object.freeze({ stage, limiters })];
   });
   return steps.slice();
 }
@@ -213,22 +207,10 @@ function limitersOf<L extends Limiter>(
   return new Map(found.map((limiter) => [limiter.component, limiter]));
 }
 
-/** The row of a kind names a stage and binds a member for it, so both are of one kind. */
-function stepOf(stage: Stage, members: readonly Candidate<StageMember>[]): Step {
-  const of = <T extends StageMember>(kind: Stage["kind"]) =>
-    stage.kind === kind ? (members as readonly Candidate<T>[]) : NO_MEMBERS;
-  return Object.freeze({
-    stage,
-    limiters: of<Limiter>("limit"),
-    lookups: of<Lookup>("lookup"),
-    shadows: of<Shadow>("observe"),
-  });
-}
-
-/** Flows of several known services are rare; the plans of this many combinations are kept. */
+/** Plans that are kept for flows of several known services, which are rare. */
 const MAX_COMBINATIONS = 256;
 
-/** A plan for each service that rules name; combinations of services get theirs when a flow has them. */
+/** A plan for each service that rules name. Combinations of services get theirs with their first flow. */
 function byServices(
   named: ReadonlySet<string>,
   planFor: (services: ReadonlySet<string>) => ServicePlan,
@@ -236,7 +218,7 @@ function byServices(
   const any = planFor(new Set());
   if (named.size === 0) return always(any);
   const plans = new Map([...named].map((service) => [service, planFor(new Set([service]))]));
-  const most = plans.size + MAX_COMBINATIONS;
+  const maxPlans = plans.size + MAX_COMBINATIONS;
   return (services) => {
     const known = services.filter((service) => named.has(service));
     if (known.length === 0) return any;
@@ -244,12 +226,12 @@ function byServices(
     const found = plans.get(name);
     if (found !== undefined) return found;
     const plan = planFor(new Set(known));
-    if (plans.size < most) plans.set(name, plan);
+    if (plans.size < maxPlans) plans.set(name, plan);
     return plan;
   };
 }
 
-/** A function of its own, because it keeps nothing alive but the plan. */
+/** A function of its own, so that the closure keeps nothing alive but the plan. */
 function always(plan: ServicePlan): ControlPointPlan["forServices"] {
   return () => plan;
 }

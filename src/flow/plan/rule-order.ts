@@ -2,7 +2,7 @@
 
 import type { Rule } from "../rules.ts";
 
-/** Sorts by the names of policies, and by the places of components in their circuits (`root.2` before `root.10`). */
+/** Sorts by policy name, then by the place of the component in its circuit (`root.2` before `root.10`). */
 export function inOrder(rules: Iterable<Rule>): Rule[] {
   const placed = Array.from(rules, (rule) => ({ rule, place: place(rule) }));
   placed.sort(

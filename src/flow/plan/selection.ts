@@ -1,5 +1,5 @@
-// The rules that apply to a flow: their selectors by service, compiled when a plan is compiled. The index by control
-// point is in `plan.ts`, so a check pays only for the rules at its own control point.
+// Selectors, compiled by service when a plan is compiled: they choose the rules that apply to a flow. `plan.ts` has the
+// index by control point, so a check pays only for the rules at its own control point.
 
 import type { LabelSlots, Labels } from "../label.ts";
 import { anyOf, compileMatcher, type Matcher } from "../match/matcher.ts";
@@ -9,12 +9,12 @@ import type { SelectorRule } from "../rules.ts";
 /** Service name of selectors that match every service. */
 const ANY = "any";
 
-/** A classifier, meter or stage member, with the condition under which it applies to a flow. */
+/** A classifier, meter or limiter, with the condition under which it applies to a flow. */
 export interface Candidate<T> {
   readonly item: T;
   /** Undefined matches every flow. */
   readonly matches: Matcher | undefined;
-  /** Whether the numbers of a limiter let the flow pass, whatever its failure mode is. Undefined where they never do. */
+  /** Whether the numbers of a limiter let the flow pass whatever its failure mode is. Undefined where they never do. */
   readonly exempts?: ((labels: Labels) => boolean) | undefined;
 }
 
@@ -24,7 +24,7 @@ interface CompiledSelector {
   readonly matches: Matcher | undefined;
 }
 
-/** An item (classifier, meter or stage member) with its selectors at one control point. */
+/** A classifier, meter or limiter with its selectors at one control point. */
 export interface Selected<T> extends Pick<Candidate<T>, "exempts"> {
   readonly item: T;
   readonly selectors: readonly CompiledSelector[];

@@ -1,12 +1,12 @@
-// Answers to checks that are shed, compiled with the plan: whether a rule refuses the flow that nobody judges, and how
-// important the flow is. Both are known without classifiers and regular expressions, which are what an overloaded agent
-// has no time for.
+// Answers to checks that are shed, compiled with the plan: whether a rule refuses the flow, and how important the flow is.
+// Neither needs classifiers or regular expressions, for which an overloaded agent has no time.
 
 import { standInOf } from "#base/failure-mode.ts";
 import { unanswered } from "../check/decision.ts";
 import { type Component, type Decision, type Flow, Missing, type RejectReason } from "../flow.ts";
 import { type LabelSlots, type Labels, labelNumber } from "../label.ts";
-import type { Limiter, StageMember } from "../limit/stage-member.ts";
+import type { Limiter } from "../limit/limiter.ts";
+import { Sampler } from "../limit/sampler.ts";
 import { compileMatcher } from "../match/matcher.ts";
 import {
   type ExpressionRule,
@@ -16,24 +16,24 @@ import {
   type SelectorRule,
   usualFailureMode,
 } from "../rules.ts";
-import { type LimitStage, RAMP_STAGE, type Stage } from "../stages.ts";
+import { RAMP_STAGE, type Stage } from "../stages.ts";
 import type { LimiterState } from "./kinds.ts";
 import { applies, type Candidate, candidates, type Selected } from "./selection.ts";
 
 /** The priority of flows that no scheduler prioritises, as far as can be told cheaply. */
 const DEFAULT_PRIORITY = 1;
 
-/** The refusal of a flow that nobody judges. */
+/** The refusal of a flow that is shed. */
 interface ShedRefusal {
-  /** Undefined where no rule refuses the flow: a flow in ramp mode needs one that lets it pass. */
+  /** Undefined for a flow in ramp mode for which there is no ramp. */
   readonly decision: Decision | undefined;
   readonly reason: RejectReason;
   readonly deniedStatus: number;
 }
 
-/** A rule that may refuse flows that nobody judges. Each refusal is undefined where the flow passes. */
+/** A rule that may refuse flows that are shed. Each refusal is undefined where the flow passes. */
 interface ShedRule {
-  /** Slot of the label that the limiter is keyed by; -1 without one, or where only a classifier can tell its value. */
+  /** Slot of the key label; -1 without one, and for a label that classifiers make. */
   readonly keySlot: number;
   /** The policy says what happens to a flow without that label. */
   readonly needsKey: boolean;
@@ -43,10 +43,10 @@ interface ShedRule {
   /** To a caller that takes more than its fair share. Undefined for samplers, which enforce no limit. */
   readonly ofCostly: ShedRefusal | undefined;
   readonly state: LimiterState;
-  /** It is a ramp of which is known whether it applies to a flow. */
+  /** It is a ramp, and whether it applies is known without classifiers. */
   readonly isRamp: boolean;
-  /** A ramp that draws among flows that are shed as among all others, since that costs next to nothing. */
-  readonly draws: Pick<Limiter, "peek" | "component"> | undefined;
+  /** A ramp that draws among flows that are shed as among all others, because a draw is cheap. */
+  readonly draws: Sampler | undefined;
 }
 
 const NO_RAMP: ShedRefusal = Object.freeze({
@@ -62,16 +62,16 @@ export interface ShedPlan {
   /** In the order of stages. */
   readonly rules: readonly Candidate<ShedRule>[];
   readonly priorities: readonly Candidate<PriorityOf>[];
-  /** Slots of the labels by which limiters tell flows apart. */
+  /** Slots of key labels. */
   readonly keys: readonly Candidate<number>[];
 }
 
-/** A limiter rule with what it is bound to. */
-export interface ShedMember {
+/** A limiter rule at one control point. */
+export interface ShedLimiter {
   readonly rule: LimiterRule;
-  /** Those of the control point. */
+  /** The selectors for this control point. */
   readonly selectors: readonly SelectorRule[];
-  readonly member: StageMember;
+  readonly limiter: Limiter;
   readonly state: LimiterState;
   readonly stage: Stage;
 }
@@ -79,7 +79,7 @@ export interface ShedMember {
 export const NO_SHED_PLAN: ShedPlan = Object.freeze({ rules: [], priorities: [], keys: [] });
 
 /**
- * The refusal by the first rule that applies and refuses the flow; undefined for a flow that passes. `costly`: its caller
+ * The refusal by the first rule that applies and refuses the flow; undefined for a flow that passes. `costly`: the caller
  * takes more than its fair share of the agent's time.
  */
 export function refusalOf(
@@ -93,7 +93,7 @@ export function refusalOf(
     const rule = candidate.item;
     const refusal = rule.draws === undefined ? refusalBy(rule, labels, costly) : undefined;
     if ((refusal === undefined && !rule.isRamp) || !applies(candidate, labels)) continue;
-    const refused = refusal ?? refusalByShare(rule, flow, labels);
+    const refused = refusal ?? refusalByDraw(rule, labels);
     if (refused !== undefined) return refused;
     isRamped = true;
   }
@@ -101,14 +101,14 @@ export function refusalOf(
   return flow.rampMode && !isRamped ? NO_RAMP : undefined;
 }
 
-function refusalByShare({ draws }: ShedRule, flow: Flow, labels: Labels): ShedRefusal | undefined {
-  const decision = draws?.peek(flow, labels, 0);
+function refusalByDraw({ draws }: ShedRule, labels: Labels): ShedRefusal | undefined {
+  const decision = draws?.draw(labels);
   if (draws === undefined || decision?.dropped !== true) return undefined;
   const deniedStatus = draws.component.deniedStatus || RAMP_STAGE.deniedStatus;
   return { decision, reason: RAMP_STAGE.reason, deniedStatus };
 }
 
-/** As a limiter without numbers answers: first by `on_missing_label`, then by what the numbers exempt. */
+/** Answers as a limiter without numbers: first by `on_missing_label`, then by the exemptions of its numbers. */
 function refusalBy(rule: ShedRule, labels: Labels, costly: boolean): ShedRefusal | undefined {
   const { keySlot, needsKey, state } = rule;
   const undecided = costly ? (rule.ofCostly ?? rule.undecided) : rule.undecided;
@@ -117,7 +117,7 @@ function refusalBy(rule: ShedRule, labels: Labels, costly: boolean): ShedRefusal
   return undecided === undefined || state.passes?.(value) === true ? undefined : undecided;
 }
 
-/** The value of the first label that tells the flow apart from others; undefined where there is none. */
+/** The first key that a limiter has for the flow; undefined without any. */
 export function keyOf({ keys }: ShedPlan, labels: Labels): string | undefined {
   for (const candidate of keys) {
     const value = labels.get(candidate.item);
@@ -135,30 +135,30 @@ export function priorityOf({ priorities }: ShedPlan, labels: Labels): number {
   return highest > 0 ? highest : DEFAULT_PRIORITY;
 }
 
-/** Compiles the members of one control point. Returns a function that makes the plan for services. */
+/** Compiles the limiters of one control point. Returns a function that makes the plan for services. */
 export function compileShedding(
-  members: readonly ShedMember[],
+  limiters: readonly ShedLimiter[],
   stages: readonly Stage[],
   slots: LabelSlots,
 ): (services: ReadonlySet<string>) => ShedPlan {
-  const made = slots.classified;
+  const { classified } = slots;
   const refusing: Selected<ShedRule>[] = [];
   const priorities: Selected<PriorityOf>[] = [];
   const keys: Selected<number>[] = [];
   for (const stage of stages) {
-    for (const one of members) {
-      if (one.stage !== stage || stage.kind !== "limit") continue;
-      const item = compileRule(one, stage, made, slots);
+    for (const one of limiters) {
+      if (one.stage !== stage) continue;
+      const item = compileRule(one, stage, classified, slots);
       if (item.keySlot >= 0) {
-        keys.push({ item: item.keySlot, selectors: supposed(one.selectors, made, slots) });
+        keys.push({ item: item.keySlot, selectors: supposed(one.selectors, classified, slots) });
       }
       const refuses = (item.undecided ?? item.withoutKey ?? item.ofCostly) !== undefined;
       if (refuses || item.isRamp) {
-        refusing.push({ item, selectors: supposed(one.selectors, made, slots) });
+        refusing.push({ item, selectors: supposed(one.selectors, classified, slots) });
       }
       if ("scheduler" in one.rule) {
-        const item = compilePriority(one.rule.scheduler, made, slots);
-        priorities.push({ item, selectors: certain(one.selectors, made, slots) });
+        const item = compilePriority(one.rule.scheduler, classified, slots);
+        priorities.push({ item, selectors: certain(one.selectors, classified, slots) });
       }
     }
   }
@@ -173,15 +173,15 @@ export function compileShedding(
 }
 
 function compileRule(
-  { rule, selectors, member, state }: ShedMember,
-  stage: LimitStage,
-  made: ReadonlySet<string>,
+  { rule, selectors, limiter, state }: ShedLimiter,
+  stage: Stage,
+  classified: ReadonlySet<string>,
   slots: LabelSlots,
 ): ShedRule {
-  const { component } = member;
+  const { component } = limiter;
   const key = keyLabelOf(rule);
-  // It is not known whether a flow will have a label that classifiers make: then the failure mode answers.
-  const known = key !== "" && !made.has(key);
+  // A label that classifiers make is not known without them, so the failure mode answers.
+  const known = key !== "" && !classified.has(key);
   const needsKey = known && rule.onMissingLabel !== "default_key";
   const refusal = (decision: Partial<Decision>): ShedRefusal => ({
     decision: Object.freeze({ ...unanswered(component), ...decision }),
@@ -192,7 +192,7 @@ function compileRule(
   const isRamp =
     stage === RAMP_STAGE &&
     (known || key === "") &&
-    selectors.every(({ matcher }) => isCheap(matcher, made));
+    selectors.every(({ matcher }) => isCheap(matcher, classified));
   const asUsual = component.onFailure === "local" || component.onFailure === "last_known";
   const refusesKeyless = needsKey && rule.onMissingLabel === "refuse";
   return {
@@ -203,7 +203,7 @@ function compileRule(
     ofCostly: drawsSessions(rule) ? undefined : byClosed,
     state,
     isRamp,
-    draws: isRamp && asUsual && "peek" in member ? member : undefined,
+    draws: isRamp && asUsual && limiter instanceof Sampler ? limiter : undefined,
   };
 }
 
@@ -213,48 +213,52 @@ function keyLabelOf(rule: LimiterRule): string {
   return drawsSessions(rule) ? rule.sessionLabelKey : "";
 }
 
-/** Such a rule lets a share of all sessions pass. It has no limit that costly checks could get past. */
+/** Samplers have no limit that costly checks could get past. */
 function drawsSessions(
   rule: LimiterRule,
 ): rule is LimiterRule & { readonly sessionLabelKey: string } {
   return "sessionLabelKey" in rule;
 }
 
-/** Without numbers `local` and `last_known` are the usual mode of the kind, as they are while no decision has come. */
+/** Without numbers, `local` and `last_known` mean the usual mode of the kind. */
 function failsClosed({ kind, onFailure }: Component): boolean {
   const usual = usualFailureMode(kind) === "closed" ? "closed" : "open";
   return standInOf(onFailure, usual, false) === "closed";
 }
 
-/** A rule whose selector costs too much is taken to apply: what it refuses must not pass because of an overload. */
+/** A rule whose selector costs too much counts as applying, because an overload must not disable it. */
 function supposed(
   selectors: readonly SelectorRule[],
-  made: ReadonlySet<string>,
+  classified: ReadonlySet<string>,
   slots: LabelSlots,
 ) {
   return selectors.map(({ service, matcher }) => ({
     service,
-    matches: isCheap(matcher, made) ? compileMatcher(matcher, slots) : undefined,
+    matches: isCheap(matcher, classified) ? compileMatcher(matcher, slots) : undefined,
   }));
 }
 
-/** A scheduler whose selector costs too much says nothing about priorities. */
-function certain(selectors: readonly SelectorRule[], made: ReadonlySet<string>, slots: LabelSlots) {
+/** A scheduler whose selector costs too much is left out. */
+function certain(
+  selectors: readonly SelectorRule[],
+  classified: ReadonlySet<string>,
+  slots: LabelSlots,
+) {
   return selectors
-    .filter(({ matcher }) => isCheap(matcher, made))
+    .filter(({ matcher }) => isCheap(matcher, classified))
     .map(({ service, matcher }) => ({ service, matches: compileMatcher(matcher, slots) }));
 }
 
-/** Flows whose workload cannot be told cheaply have the priority of those that belong to none. */
+/** Flows whose workload costs too much to find have the default priority. */
 function compilePriority(
   { workloads, defaultParameters, priorityLabelKey }: SchedulerRule,
-  made: ReadonlySet<string>,
+  classified: ReadonlySet<string>,
   slots: LabelSlots,
 ): PriorityOf {
   const byDefault = defaultParameters.priority;
-  if (made.has(priorityLabelKey)) return () => byDefault;
+  if (classified.has(priorityLabelKey)) return () => byDefault;
   const slot = priorityLabelKey === "" ? -1 : slots.of(priorityLabelKey);
-  const unclear = workloads.findIndex(({ matcher }) => !isCheap(matcher, made));
+  const unclear = workloads.findIndex(({ matcher }) => !isCheap(matcher, classified));
   const clear = workloads.slice(0, unclear < 0 ? undefined : unclear);
   const compiled = clear.map(({ matcher, parameters }) => ({
     matches: compileMatcher(matcher, slots),
@@ -271,23 +275,26 @@ function compilePriority(
   };
 }
 
-/** Whether a matcher reads only labels that flows arrive with, and compares them: no classifier has to run for it. */
-function isCheap({ labels, list, expression }: MatcherRule, made: ReadonlySet<string>): boolean {
+/** Whether a matcher only compares labels with which flows arrive, so that it needs no classifier. */
+function isCheap(
+  { labels, list, expression }: MatcherRule,
+  classified: ReadonlySet<string>,
+): boolean {
   const keys = [...Object.keys(labels), ...list.map(({ key }) => key)];
-  if (keys.some((key) => made.has(key))) return false;
-  return expression === undefined || isCheapExpression(expression, made);
+  if (keys.some((key) => classified.has(key))) return false;
+  return expression === undefined || isCheapExpression(expression, classified);
 }
 
-function isCheapExpression(rule: ExpressionRule, made: ReadonlySet<string>): boolean {
+function isCheapExpression(rule: ExpressionRule, classified: ReadonlySet<string>): boolean {
   switch (rule.kind) {
     case "not":
-      return isCheapExpression(rule.of, made);
+      return isCheapExpression(rule.of, classified);
     case "all":
     case "any":
-      return rule.of.every((part) => isCheapExpression(part, made));
+      return rule.of.every((part) => isCheapExpression(part, classified));
     case "label_exists":
     case "label_equals":
-      return !made.has(rule.label);
+      return !classified.has(rule.label);
     case "label_matches":
       return false;
   }

@@ -1,5 +1,5 @@
-// The gate of schedulers that count as a limiter does: tokens of a bucket, or slots. The limiter answers for its engine,
-// its failure mode and missing keys; here its answers become those of a scheduler.
+// The gate of schedulers that count as a limiter does: tokens of a bucket, or slots. The limiter decides, also by failure
+// mode and for missing keys, and the gate turns its decisions into those of a scheduler.
 
 import {
   type Component,
@@ -7,10 +7,11 @@ import {
   type Grant,
   type InQueue,
   Missing,
+  NO_DETAIL,
   Pending,
 } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
-import type { Asked } from "../limit/counting-limiter.ts";
+import type { TokenRequest } from "../limit/counting-limiter.ts";
 import { LimiterInput } from "../limit/limiter-input.ts";
 import type { Observer } from "../observer.ts";
 import {
@@ -21,16 +22,20 @@ import {
   type WorkloadDetail,
   type WorkloadSlotDetail,
 } from "../rules.ts";
-import { type Estimates, NO_ESTIMATES, type Ticket } from "./front-end.ts";
-import type { Gate, Wait } from "./gate.ts";
+import { type Estimates, type FlowJob, NO_ESTIMATES } from "./front-end.ts";
+import type { Attempt, Gate } from "./gate.ts";
 
 /** A limiter as a gate uses it. */
-export interface Counted {
+export interface CountedLimiter {
   readonly component: Component;
   /** The largest number of tokens that a flow can ever get. */
-  readonly most: number;
-  peek(flow: unknown, labels: Labels, now: number, asked: Asked): Decision;
-  take(flow: unknown, labels: Labels, now: number, asked: Asked): Decision | Pending<Decision>;
+  readonly maxTokens: number;
+  take(
+    flow: unknown,
+    labels: Labels,
+    now: number,
+    request: TokenRequest,
+  ): Decision | Pending<Decision>;
   undo(grant: Grant): void;
   decide(numbers: never): void;
   readonly showGauges?: (() => void) | undefined;
@@ -41,22 +46,13 @@ export interface CountedRule {
   readonly onMissingLabel: MissingLabelMode;
 }
 
-/** Key of the queue of flows without a key of their own. No label value is equal to it. */
+/** Key of the queue of flows without a key. No label value is equal to it. */
 const DEFAULT_KEY = "\u0000default";
 
 /** The detail of a flow that no queue has judged. */
-const UNQUEUED: WorkloadSlotDetail = Object.freeze({
-  label: "",
-  value: undefined,
-  remaining: 0,
-  current: 0,
-  consumed: 0,
-  requestId: "",
-  workload: DEFAULT_WORKLOAD,
-  priority: 0,
-});
+const UNQUEUED: WorkloadSlotDetail = Object.freeze({ ...NO_DETAIL, workload: DEFAULT_WORKLOAD });
 
-export abstract class CountedGate<Limiter extends Counted> implements Gate {
+export abstract class CountedGate<Limiter extends CountedLimiter> implements Gate {
   readonly estimates: Estimates = NO_ESTIMATES;
   protected readonly limiter: Limiter;
   readonly #input: LimiterInput;
@@ -68,7 +64,7 @@ export abstract class CountedGate<Limiter extends Counted> implements Gate {
     this.#needsKey = this.#input.keyed && rule.onMissingLabel !== "default_key";
   }
 
-  abstract retryIn(decision: Decision, wait: Wait, now: number): number | undefined;
+  abstract retryIn(decision: Decision, attempt: Attempt, now: number): number | undefined;
 
   key(labels: Labels): string | undefined {
     return this.valueOf(labels) ?? (this.#needsKey ? undefined : DEFAULT_KEY);
@@ -80,30 +76,24 @@ export abstract class CountedGate<Limiter extends Counted> implements Gate {
 
   take(
     labels: Labels,
-    ticket: Ticket,
+    job: FlowJob,
     now: number,
-    queued?: InQueue,
+    head?: InQueue,
   ): Decision<WorkloadDetail> | Pending<Decision<WorkloadDetail>> {
-    const asked = { tokens: ticket.tokens, queued };
-    const taken = this.limiter.take(undefined, labels, now, asked);
-    if (taken instanceof Pending) return taken.chain((late) => this.#scheduled(late, ticket));
-    return this.#scheduled(taken, ticket);
+    const taken = this.limiter.take(undefined, labels, now, { tokens: job.tokens, head });
+    if (taken instanceof Pending) return taken.chain((late) => this.#scheduled(late, job));
+    return this.#scheduled(taken, job);
   }
 
-  peek(labels: Labels, ticket: Ticket, now: number): Decision<WorkloadDetail> {
-    const asked = { tokens: ticket.tokens, queued: undefined };
-    return this.#scheduled(this.limiter.peek(undefined, labels, now, asked), ticket);
-  }
-
-  refusal(labels: Labels, ticket: Ticket): Decision<WorkloadDetail> {
+  refusal(labels: Labels, job: FlowJob): Decision<WorkloadDetail> {
     const value = this.valueOf(labels);
-    const { workload, priority } = ticket;
+    const { workload, priority } = job;
     const label = this.#input.label(labels, value);
     return {
       component: this.limiter.component,
       outcome: "refused",
       dropped: true,
-      missing: ticket.lacksTokens ? Missing.tokens : Missing.nothing,
+      missing: job.lacksTokens ? Missing.tokens : Missing.nothing,
       waitMs: -1,
       grantId: undefined,
       failure: undefined,
@@ -128,11 +118,11 @@ export abstract class CountedGate<Limiter extends Counted> implements Gate {
     return this.#input.value(labels);
   }
 
-  /** The decision of the limiter as that of a scheduler. */
-  #scheduled(decision: Decision, ticket: Ticket): Decision<WorkloadDetail> {
+  /** Turns the decision of the limiter into that of a scheduler. */
+  #scheduled(decision: Decision, job: FlowJob): Decision<WorkloadDetail> {
     // The limiter is one that counts.
     const counts = decision.detail as TokenDetail;
-    const { workload, priority, lacksTokens, tokens } = ticket;
+    const { workload, priority, lacksTokens, tokens } = job;
     const took = counts.consumed > 0 || decision.grantId !== undefined;
     const counted = decision.dropped ? isShort(decision) : took;
     const { missing, waitMs } = decision;
@@ -140,13 +130,13 @@ export abstract class CountedGate<Limiter extends Counted> implements Gate {
       ...decision,
       missing: counted && lacksTokens ? missing | Missing.tokens : missing,
       // Schedulers report a wait only where they know one.
-      waitMs: waitMs > 0 && tokens <= this.limiter.most ? waitMs : -1,
+      waitMs: waitMs > 0 && tokens <= this.limiter.maxTokens ? waitMs : -1,
       detail: counted ? { ...counts, workload, priority, ...idOf(decision) } : UNQUEUED,
     };
   }
 }
 
-/** Whether the count refused the flow: another answer stays the same however long the flow waits. */
+/** Whether the count refused the flow. Only then may the answer change while the flow waits. */
 export function isShort({ dropped, missing, failure }: Decision): boolean {
   return dropped && (missing & Missing.key) === 0 && failure !== "closed";
 }

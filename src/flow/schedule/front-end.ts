@@ -1,18 +1,18 @@
-// The properties of a flow that every scheduler reads before it queues the flow: workload, priority, cost in tokens,
-// fairness label, and the longest time to wait. Compiled with the plan.
+// Reads the properties of a flow that schedulers need: workload, priority, cost in tokens, fairness label, and the longest
+// time to wait. Compiled with the plan.
 
 import { LONGEST_WAIT_MS } from "../flow.ts";
 import { type LabelSlots, type Labels, labelNumber } from "../label.ts";
 import { compileMatcher, type Matcher } from "../match/matcher.ts";
 import type { Observer } from "../observer.ts";
 import { DEFAULT_WORKLOAD, type SchedulerRule, type WorkloadParameters } from "../rules.ts";
-import type { FairRequest } from "./queue/fair-queue.ts";
+import type { Job } from "./queue/fair-queue.ts";
 
-/** One flow as a scheduler sees it. */
-export interface Ticket extends FairRequest {
+/** A flow as schedulers see it. */
+export interface FlowJob extends Job {
   /** Longest time in the queue, ms; 0 for a flow that is decided at once. */
   readonly patienceMs: number;
-  /** The policy reads the number of tokens from a label that the flow lacks. */
+  /** The flow lacks the label with the number of tokens. */
   readonly lacksTokens: boolean;
 }
 
@@ -59,7 +59,7 @@ export class FrontEnd {
   }
 
   /** `deadline` is that of the caller, on `Clock.now()`. */
-  ticket(labels: Labels, deadline: number, now: number, estimates: Estimates): Ticket {
+  jobOf(labels: Labels, deadline: number, now: number, estimates: Estimates): FlowJob {
     const { label, parameters } = this.#workloadOf(labels);
     const workload = this.#get(labels, this.#workloadSlot) ?? label;
     const stated = this.#number(labels, this.#tokensSlot);
@@ -76,8 +76,8 @@ export class FrontEnd {
   }
 
   /**
-   * The first workload that matches. Where that would cost too much to know it is the least important of those that may be
-   * the first, so that clients gain nothing by values that are too long.
+   * The first workload that matches. Where finding out would cost too much, the least important of those that may be the
+   * first, so that clients gain nothing by values that are too long.
    */
   #workloadOf(labels: Labels): Workload {
     let lowest: Workload | undefined;
@@ -95,7 +95,7 @@ export class FrontEnd {
     return slot < 0 ? undefined : labels.get(slot);
   }
 
-  /** Undefined for a text that is no number, which is counted. */
+  /** Undefined for a text that is not a number, which is counted. */
   #number(labels: Labels, slot: number): number | undefined {
     const text = this.#get(labels, slot);
     if (text === undefined) return undefined;

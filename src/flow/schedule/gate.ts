@@ -1,22 +1,22 @@
-// The gate behind a queue: it grants tokens or slots, or says that a flow should ask again.
+// The gate behind a queue: it grants tokens or slots, or says when a flow should ask again.
 
 import type { Decision, Grant, InQueue, Pending } from "../flow.ts";
 import type { Labels } from "../label.ts";
 import type { LimiterNumbers, WorkloadDetail } from "../rules.ts";
-import type { Estimates, Ticket } from "./front-end.ts";
-import type { Pressure } from "./queue/pressure.ts";
+import type { Estimates, FlowJob } from "./front-end.ts";
+import type { OfferedLoad } from "./queue/offered-load.ts";
 
-/** A flow that was asked about. */
-export interface Wait {
+/** One question about a flow. */
+export interface Attempt {
   readonly labels: Labels;
-  readonly ticket: Ticket;
-  /** Milliseconds for which it can wait. */
-  readonly left: number;
-  /** Number of times that the gate was asked about the flow. */
-  readonly attempts: number;
+  readonly job: FlowJob;
+  /** Milliseconds for which the flow can still wait. */
+  readonly leftMs: number;
+  /** 1 for the first question about the flow. */
+  readonly number: number;
   /**
-   * Milliseconds by which the gate may be asked ahead of time: those that the last answer about a flow of this queue took;
-   * 0 while all answers were there at once.
+   * How early the gate may be asked, ms: as long as the last answer about a flow of this queue took; 0 while all answers
+   * come at once.
    */
   readonly aheadMs: number;
 }
@@ -28,28 +28,27 @@ export interface Gate {
   keyOf(grant: Grant): string;
   /** Mean tokens of the flows of each workload. */
   readonly estimates: Estimates;
-  /** A flow has arrived. It is asked about next, once or more often. */
-  arrived?(ticket: Ticket, now: number): void;
-  /** `queued` is undefined for a flow that does not wait yet. */
+  /** Called when a flow arrives, before the first question about it. */
+  arrived?(job: FlowJob, now: number): void;
+  /** `head` is undefined for a flow that is not queued yet. */
   take(
     labels: Labels,
-    ticket: Ticket,
+    job: FlowJob,
     now: number,
-    queued?: InQueue,
+    head?: InQueue,
   ): Decision<WorkloadDetail> | Pending<Decision<WorkloadDetail>>;
-  peek(labels: Labels, ticket: Ticket, now: number): Decision<WorkloadDetail>;
   /**
-   * After how many milliseconds the flow that got this decision should be asked about again; Infinity if not before
-   * something changes. Undefined when waiting is of no use: it was let through, or will not be in its time.
+   * Milliseconds until the flow that got this decision should be asked about again; Infinity: only when something changes.
+   * Undefined when the decision is final: the flow passed, or will not pass in its time.
    */
-  retryIn(decision: Decision, wait: Wait, now: number): number | undefined;
+  retryIn(decision: Decision, attempt: Attempt, now: number): number | undefined;
   /**
-   * Milliseconds, drawn by chance, for which the queue leaves what becomes free to the queues of other agents before it
-   * asks for the flow. Absent, or 0, where no others wait for it.
+   * Milliseconds, drawn by chance, for which the queue lets the queues of other agents go first. Absent, or 0, where no
+   * other agent waits for the same tokens.
    */
-  pauseMs?(pressure: Pressure, ticket: Ticket, now: number): number;
-  /** The decision about a flow that is not asked about. */
-  refusal(labels: Labels, ticket: Ticket): Decision<WorkloadDetail>;
+  pauseMs?(load: OfferedLoad, job: FlowJob, now: number): number;
+  /** The decision about a flow that is refused without a question. */
+  refusal(labels: Labels, job: FlowJob): Decision<WorkloadDetail>;
   undo(grant: Grant): boolean | Pending<boolean>;
   decide(numbers: LimiterNumbers | undefined): void;
   showGauges?(): void;

@@ -1,5 +1,5 @@
-// The bucket of a load scheduler: a share of the rate at which tokens arrived of late. The rate is the mean of thirty whole
-// seconds, so nothing is limited before these have been measured.
+// The bucket of a load scheduler: it fills by a share of the rate at which tokens have arrived. The rate is the mean of
+// thirty whole seconds, so nothing is limited before these have been measured.
 
 /** Slots of the measurement, and the length of one, ms. */
 const SLOTS = 30;
@@ -11,17 +11,17 @@ const SLACK = 1e-9;
 export class LoadBucket {
   readonly #slots = new Float64Array(SLOTS);
   readonly #created: number;
-  /** Tokens of the slot that is not over. */
+  /** Tokens of the current slot, which is not over. */
   #current = 0;
   /** Number of that slot. */
   #slot = 0;
-  /** Number of the first slot with a rate: those before are needed to measure it. */
+  /** Number of the first slot in which the rate is known. */
   #measuredFrom = SLOTS + 1;
   #measuring = true;
   #multiplier = 0;
   #available = 0;
   #filledAt = 0;
-  /** Tokens for which the flow waits whose turn it is: the bucket may hold as many. */
+  /** Tokens for which the flow at the head waits. The bucket may fill up to this number. */
   #wanted = 0;
   /** Tokens per second; also the capacity. */
   fillRate = 0;
@@ -56,7 +56,7 @@ export class LoadBucket {
     this.#current += tokens;
   }
 
-  /** A new share of the rate. Only flows move the measurement on: without any, it does not end. */
+  /** Sets the share of the rate. Only arriving flows advance the measurement. */
   limit(multiplier: number, now: number): void {
     this.#fill(now);
     this.#multiplier = multiplier;
@@ -64,8 +64,8 @@ export class LoadBucket {
   }
 
   /**
-   * Takes tokens if there are enough; otherwise returns in how many milliseconds there will be: Infinity for never. A
-   * flow that waits gets them even if they are more than the bucket holds.
+   * Takes tokens and returns 0 if there are enough; otherwise returns the milliseconds until there are, Infinity for never.
+   * A flow that waits gets even more tokens than the bucket holds.
    */
   take(tokens: number, now: number, waits: boolean): number {
     this.#wanted = waits ? tokens : 0;
@@ -86,9 +86,9 @@ export class LoadBucket {
   }
 
   #fill(now: number): void {
-    const most = Math.max(this.fillRate, this.#wanted);
+    const capacity = Math.max(this.fillRate, this.#wanted);
     const gained = (Math.max(0, now - this.#filledAt) * this.fillRate) / 1_000;
-    this.#available = Math.min(most, this.#available + gained);
+    this.#available = Math.min(capacity, this.#available + gained);
     this.#filledAt = now;
   }
 
@@ -97,7 +97,7 @@ export class LoadBucket {
     const over = slot - this.#slot;
     if (over <= 0) return;
     if (over > SLOTS) {
-      // Nothing arrived for so long that what is known of the rate is out of date. All slots are written again before it counts.
+      // Nothing has arrived for longer than the measurement, so it begins again.
       this.#measuredFrom = slot + SLOTS + 1;
       this.#measuring = true;
     } else {

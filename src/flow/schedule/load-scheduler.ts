@@ -5,19 +5,19 @@ import type { Clock } from "#base/clock.ts";
 import { type Component, type Decision, type Grant, type InQueue, Missing } from "../flow.ts";
 import type { Labels } from "../label.ts";
 import { boundedSignal } from "../limit/bounded-signal.ts";
-import { type Gap, gapOf, type Substitute, standInFor } from "../limit/stand-in.ts";
+import { type Fallback, fallbackFor, type InvalidNumbers, whyInvalid } from "../limit/fallback.ts";
 import type { LoadCondition, LoadGauges, Observer } from "../observer.ts";
 import type { LimiterNumbers, LoadSchedulerNumbers, WorkloadDetail } from "../rules.ts";
-import { type Estimates, NO_ESTIMATES, type Ticket } from "./front-end.ts";
-import type { Gate, Wait } from "./gate.ts";
+import { type Estimates, type FlowJob, NO_ESTIMATES } from "./front-end.ts";
+import type { Attempt, Gate } from "./gate.ts";
 import { LoadBucket } from "./load-bucket.ts";
 
 /** The bucket and the last valid numbers. */
 export class LoadState implements LoadGauges {
   readonly bucket: LoadBucket;
-  /** The reason for which the bucket does not count now; undefined while it does. */
-  gap: Gap | undefined = "no_numbers";
-  /** There were valid numbers. */
+  /** Why the bucket does not count; undefined while it does. */
+  invalid: InvalidNumbers | undefined = "no_numbers";
+  /** There have been valid numbers. */
   known = false;
   /** Unix ms. */
   validUntil = 0;
@@ -25,8 +25,8 @@ export class LoadState implements LoadGauges {
   readonly #clock: Clock;
 
   get condition(): LoadCondition {
-    if (this.gap === "pass_through") return this.gap;
-    if (this.gap !== undefined) return "no_decision";
+    if (this.invalid === "pass_through") return this.invalid;
+    if (this.invalid !== undefined) return "no_decision";
     if (this.#clock.wall() > this.validUntil) return "out_of_date";
     return this.bucket.measuring ? "measuring" : "limiting";
   }
@@ -49,7 +49,7 @@ export class LoadState implements LoadGauges {
   }
 
   passes(): boolean {
-    return this.gap === "pass_through";
+    return this.invalid === "pass_through";
   }
 }
 
@@ -83,51 +83,43 @@ export class LoadGate implements Gate {
     return "";
   }
 
-  arrived({ tokens }: Ticket, now: number): void {
+  arrived({ tokens }: FlowJob, now: number): void {
     this.#state.bucket.arrived(tokens, now);
   }
 
-  take(_labels: Labels, ticket: Ticket, now: number, queued?: InQueue): Decision<WorkloadDetail> {
-    const standIn = this.#standIn(now);
-    if (standIn !== undefined && standIn !== "last_known") {
-      if (standIn !== "pass_through") this.#observer.anomaly("undecided");
-      return this.#stood(ticket, standIn);
+  take(_labels: Labels, job: FlowJob, now: number, head?: InQueue): Decision<WorkloadDetail> {
+    const fallback = this.#fallback(now);
+    if (fallback !== undefined && fallback !== "last_known") {
+      if (fallback !== "pass_through") this.#observer.anomaly("undecided");
+      return this.#byFallback(job, fallback);
     }
     const { bucket } = this.#state;
-    if (bucket.measuring) return this.#passed(ticket);
-    const waitMs = bucket.take(ticket.tokens, now, queued !== undefined);
+    if (bucket.measuring) return this.#passed(job);
+    const waitMs = bucket.take(job.tokens, now, head !== undefined);
     const granted = waitMs === 0;
     return {
       component: this.#component,
       outcome: granted ? "granted" : "refused",
       dropped: !granted,
-      missing: missingOf(ticket),
+      missing: missingOf(job),
       waitMs: waitMs > 0 && waitMs < Number.POSITIVE_INFINITY ? waitMs : -1,
       grantId: granted ? "" : undefined,
-      failure: standIn,
-      detail: this.#detail(ticket, granted ? ticket.tokens : 0),
+      failure: fallback,
+      detail: this.#detail(job, granted ? job.tokens : 0),
     };
   }
 
-  peek(_labels: Labels, ticket: Ticket, now: number): Decision<WorkloadDetail> {
-    const standIn = this.#standIn(now);
-    if (standIn !== undefined && standIn !== "last_known") return this.#stood(ticket, standIn);
-    const { bucket } = this.#state;
-    if (bucket.measuring || bucket.available >= ticket.tokens) return this.#passed(ticket);
-    return this.refusal(_labels, ticket);
-  }
-
-  retryIn({ dropped, failure, waitMs }: Decision, { left }: Wait): number | undefined {
-    if (!dropped || failure === "closed" || waitMs < 0 || waitMs > left) return undefined;
+  retryIn({ dropped, failure, waitMs }: Decision, { leftMs }: Attempt): number | undefined {
+    if (!dropped || failure === "closed" || waitMs < 0 || waitMs > leftMs) return undefined;
     return waitMs;
   }
 
-  refusal(_labels: Labels, ticket: Ticket): Decision<WorkloadDetail> {
+  refusal(_labels: Labels, job: FlowJob): Decision<WorkloadDetail> {
     return {
-      ...this.#passed(ticket),
+      ...this.#passed(job),
       outcome: "refused",
       dropped: true,
-      detail: this.#detail(ticket, 0),
+      detail: this.#detail(job, 0),
     };
   }
 
@@ -136,15 +128,16 @@ export class LoadGate implements Gate {
     return true;
   }
 
-  /** A multiplier that is not finite is none. */
+  /** A multiplier that is not finite counts as none. */
   decide(given: LimiterNumbers | undefined): void {
     const state = this.#state;
     const numbers = given as LoadSchedulerNumbers | undefined;
     const multiplier = boundedSignal(numbers?.loadMultiplier);
-    state.gap = gapOf(multiplier === undefined ? undefined : numbers);
+    state.invalid = whyInvalid(multiplier === undefined ? undefined : numbers);
     state.validUntil = numbers?.validUntil ?? 0;
     state.estimates = usable(numbers?.tokensByWorkload ?? NO_ESTIMATES);
-    if (multiplier === undefined || (state.gap !== undefined && state.gap !== "last_known")) return;
+    if (multiplier === undefined || (state.invalid !== undefined && state.invalid !== "last_known"))
+      return;
     state.known = true;
     state.bucket.limit(multiplier, this.#clock.now());
   }
@@ -153,50 +146,51 @@ export class LoadGate implements Gate {
     this.#observer.loaded(this.#component, this.#state);
   }
 
-  /** The answer in place of the bucket's. */
-  #standIn(now: number): Substitute | undefined {
-    const { gap, known, validUntil } = this.#state;
-    if (gap === "pass_through") return gap;
-    const expired = gap === undefined && this.#clock.wallOf(now) > validUntil;
-    if (gap === undefined && !expired) return undefined;
-    return standInFor(gap ?? "no_numbers", this.#component, known);
+  /** Undefined while the numbers are valid. */
+  #fallback(now: number): Fallback | undefined {
+    const { invalid, known, validUntil } = this.#state;
+    const expired = invalid === undefined && this.#clock.wallOf(now) > validUntil;
+    return fallbackFor(expired ? "no_numbers" : invalid, this.#component, known);
   }
 
-  #stood(ticket: Ticket, standIn: "pass_through" | "open" | "closed"): Decision<WorkloadDetail> {
-    if (standIn === "pass_through") return this.#passed(ticket);
-    const dropped = standIn === "closed";
-    const detail = this.#detail(ticket, dropped ? 0 : ticket.tokens);
-    return { ...this.#passed(ticket), outcome: "undecided", dropped, failure: standIn, detail };
+  #byFallback(
+    job: FlowJob,
+    fallback: "pass_through" | "open" | "closed",
+  ): Decision<WorkloadDetail> {
+    if (fallback === "pass_through") return this.#passed(job);
+    const dropped = fallback === "closed";
+    const detail = this.#detail(job, dropped ? 0 : job.tokens);
+    return { ...this.#passed(job), outcome: "undecided", dropped, failure: fallback, detail };
   }
 
-  /** Nothing is limited, and so nothing could be given back. */
-  #passed(ticket: Ticket): Decision<WorkloadDetail> {
+  /** Nothing is limited, so there is nothing to give back. */
+  #passed(job: FlowJob): Decision<WorkloadDetail> {
     return {
       component: this.#component,
       outcome: "granted",
       dropped: false,
-      missing: missingOf(ticket),
+      missing: missingOf(job),
       waitMs: -1,
       grantId: undefined,
       failure: undefined,
-      detail: this.#detail(ticket, ticket.tokens),
+      detail: this.#detail(job, job.tokens),
     };
   }
 
-  #detail({ workload, priority }: Ticket, consumed: number): WorkloadDetail {
-    const { bucket, gap } = this.#state;
-    const counted = gap === undefined && !bucket.measuring;
+  #detail({ workload, priority }: FlowJob, consumed: number): WorkloadDetail {
+    const { bucket, invalid } = this.#state;
+    const counted = invalid === undefined && !bucket.measuring;
     const remaining = counted ? Math.max(0, bucket.available) : 0;
     const current = counted ? Math.max(0, bucket.fillRate - remaining) : 0;
     return { label: workload, value: undefined, remaining, current, consumed, workload, priority };
   }
 }
 
-function missingOf({ lacksTokens }: Ticket): number {
+function missingOf({ lacksTokens }: FlowJob): number {
   return lacksTokens ? Missing.tokens : Missing.nothing;
 }
 
-/** Estimates that are amounts of tokens. */
+/** The estimates that are numbers of tokens. */
 function usable(estimates: Estimates): Estimates {
   if (estimates.size === 0) return NO_ESTIMATES;
   return new Map([...estimates].filter(([, tokens]) => tokens > 0 && Number.isFinite(tokens)));

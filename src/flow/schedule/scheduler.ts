@@ -1,28 +1,35 @@
-// A scheduler: flows that its gate does not let through at once wait in a queue, by workload. What the gate counts (tokens
-// of buckets, slots, a share of the load) is all that distinguishes the kinds.
+// A scheduler: flows that its gate does not let through at once wait in a queue, by workload. The kinds differ only in what
+// the gate counts: tokens of buckets, slots, or a share of the load.
 
 import type { Component, Decision, Flow, Grant } from "../flow.ts";
 import { Pending } from "../flow.ts";
 import type { Labels } from "../label.ts";
-import type { Limiter } from "../limit/stage-member.ts";
+import type { Limiter } from "../limit/limiter.ts";
 import type { Observer } from "../observer.ts";
 import type { LimiterNumbers, WorkloadDetail } from "../rules.ts";
-import type { FrontEnd, Ticket } from "./front-end.ts";
+import type { FlowJob, FrontEnd } from "./front-end.ts";
 import type { Gate } from "./gate.ts";
-import type { Desk, Lines, Overtook, Waiter } from "./queue/lines.ts";
+import { QueuedFlow } from "./queue/flow-queue.ts";
+import type { QueueSet } from "./queue/queue-set.ts";
 
-export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
+export class Scheduler<G extends Gate = Gate> implements Limiter {
   readonly component: Component;
   readonly gate: G;
   readonly #frontEnd: FrontEnd;
-  readonly #lines: Lines;
+  readonly #queues: QueueSet;
   readonly #observer: Observer;
 
-  constructor(component: Component, frontEnd: FrontEnd, gate: G, lines: Lines, observer: Observer) {
+  constructor(
+    component: Component,
+    frontEnd: FrontEnd,
+    gate: G,
+    queues: QueueSet,
+    observer: Observer,
+  ) {
     this.component = component;
     this.gate = gate;
     this.#frontEnd = frontEnd;
-    this.#lines = lines;
+    this.#queues = queues;
     this.#observer = observer;
   }
 
@@ -31,33 +38,27 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     return true;
   }
 
-  /** The answer without any wait: a flow that would have to wait is refused. */
-  peek(flow: Flow, labels: Labels, now: number): Decision {
-    const ticket = this.#frontEnd.ticket(labels, flow.deadline, now, this.gate.estimates);
-    return this.gate.peek(labels, ticket, now);
-  }
-
   take(flow: Flow, labels: Labels, now: number): Decision | Pending<Decision> {
     const { gate } = this;
-    const ticket = this.#frontEnd.ticket(labels, flow.deadline, now, gate.estimates);
-    if (ticket.lacksTokens) this.#observer.missingLabel(this.component, "tokens");
-    gate.arrived?.(ticket, now);
+    const job = this.#frontEnd.jobOf(labels, flow.deadline, now, gate.estimates);
+    if (job.lacksTokens) this.#observer.missingLabel(this.component, "tokens");
+    gate.arrived?.(job, now);
     const key = gate.key(labels);
-    if (key !== undefined && ticket.tokens === 0 && this.freeOfCharge) {
-      return this.#decided(free(gate, labels, ticket), ticket);
+    if (key !== undefined && job.tokens === 0 && this.freeOfCharge) {
+      const free = { ...gate.refusal(labels, job), outcome: "granted", dropped: false } as const;
+      return this.#decided(free, job);
     }
-    // Whoever comes while others wait stands behind them.
+    // A flow that arrives while others wait stands behind them.
     const first =
-      key !== undefined && this.#lines.isOpen(key) ? undefined : gate.take(labels, ticket, now);
-    if (key !== undefined && this.#waits(first, labels, ticket, now)) {
-      const arrival = { labels, ticket, now, size: flow.size ?? sizeOf(flow) };
-      const place = this.#lines.wait(key, this, arrival, first);
-      if (place !== undefined) return place;
+      key !== undefined && this.#queues.isQueuing(key) ? undefined : gate.take(labels, job, now);
+    if (key !== undefined && this.#mayWait(first, labels, job, now)) {
+      const size = flow.size ?? sizeOf(flow);
+      const queue = this.#queues.queueFor(key, job, size);
+      if (queue !== undefined)
+        return queue.add(new QueuedFlow(queue, this, labels, job, size, now), first);
     }
-    if (first instanceof Pending) {
-      return first.chain<Decision>((late) => this.#decided(late, ticket));
-    }
-    return this.#decided(first ?? gate.refusal(labels, ticket), ticket);
+    if (first instanceof Pending) return first.chain<Decision>((late) => this.#decided(late, job));
+    return this.#decided(first ?? gate.refusal(labels, job), job);
   }
 
   undo(grant: Grant): void {
@@ -65,14 +66,14 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     this.freed(grant);
   }
 
-  /** Capacity that a flow had taken is free again, so another flow of its key may pass. */
+  /** Wakes the queue of the key, because tokens or a slot are free again. */
   protected freed(grant: Grant): void {
-    this.#lines.poke(this.gate.keyOf(grant));
+    this.#queues.wake(this.gate.keyOf(grant));
   }
 
   decide(numbers: LimiterNumbers | undefined): void {
     this.gate.decide(numbers);
-    this.#lines.pokeAll();
+    this.#queues.wakeAll();
   }
 
   showGauges(): void {
@@ -83,55 +84,57 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     this.#observer.queued(this.component);
   }
 
-  report(waiter: Waiter, passed: boolean, now: number, overtook: Overtook | undefined): void {
-    const { workload, tokens } = waiter.ticket;
+  dequeued(
+    { job: { workload, tokens }, since }: QueuedFlow,
+    passed: boolean,
+    now: number,
+    preemption?: { readonly all: number; readonly workload: number | undefined },
+  ): void {
     this.#observer.scheduled(this.component, {
       workload,
       tokens,
       passed,
       queued: true,
-      waitedMs: Math.max(0, now - waiter.since),
-      overtook: overtook?.all,
-      overtookAlike: overtook?.alike,
+      waitedMs: Math.max(0, now - since),
+      preempted: preemption?.all,
+      preemptedInWorkload: preemption?.workload,
     });
   }
 
-  /** Whether a flow may be let through later, when it was not at once. */
-  #waits(
+  /** Whether a flow that did not pass at once may pass later. */
+  #mayWait(
     first: ReturnType<Gate["take"]> | undefined,
     labels: Labels,
-    ticket: Ticket,
+    job: FlowJob,
     now: number,
   ): boolean {
-    const { patienceMs: left } = ticket;
-    if (left <= 0) return false;
+    const { patienceMs: leftMs } = job;
+    if (leftMs <= 0) return false;
     if (first === undefined || first instanceof Pending) return true;
-    const wait = { labels, ticket, left, attempts: 1, aheadMs: 0 };
-    return this.gate.retryIn(first, wait, now) !== undefined;
+    const attempt = { labels, job, leftMs, number: 1, aheadMs: 0 };
+    return this.gate.retryIn(first, attempt, now) !== undefined;
   }
 
-  /** A flow that was decided without a queue. */
-  #decided(decision: Decision<WorkloadDetail>, ticket: Ticket): Decision<WorkloadDetail> {
+  /** Reports a flow that was decided without a queue. */
+  #decided(decision: Decision<WorkloadDetail>, job: FlowJob): Decision<WorkloadDetail> {
     const passed = !decision.dropped;
-    // Without a priority nobody scheduled it: it lacks its key, or all flows pass.
+    // A flow without a priority was not scheduled: it lacks its key, or all flows pass.
     if (passed && decision.detail.priority === 0) return decision;
-    const { workload, tokens } = ticket;
-    const detail = { workload, tokens, passed, queued: false, waitedMs: 0 };
+    const { workload, tokens } = job;
     this.#observer.scheduled(this.component, {
-      ...detail,
-      overtook: undefined,
-      overtookAlike: undefined,
+      workload,
+      tokens,
+      passed,
+      queued: false,
+      waitedMs: 0,
+      preempted: undefined,
+      preemptedInWorkload: undefined,
     });
     return decision;
   }
 }
 
-/** The decision about a flow that costs nothing. */
-function free(gate: Gate, labels: Labels, ticket: Ticket): Decision<WorkloadDetail> {
-  return { ...gate.refusal(labels, ticket), outcome: "granted", dropped: false };
-}
-
-/** Bytes that a flow holds while it waits. Of text that is not ASCII it is half. */
+/** Estimates the bytes that a flow holds while it waits: text that is not ASCII takes twice as much. */
 function sizeOf({ labels, http }: Flow): number {
   let size = http?.body.length ?? 0;
   labels.each((name, value) => {

@@ -3,7 +3,7 @@
 // of the check. Bounded, and used only while there are such reports.
 
 import type { Flow, SlotRef, Verdict } from "#flow/flow.ts";
-import { NO_OBSERVER, type Observer } from "#flow/observer.ts";
+import type { FlowListener } from "#flow/observer.ts";
 import type { CheckTimes, LoggedDecision, LoggedWorkload } from "#wire/check/logged-decision.ts";
 import type { MetricSink, MetricSource } from "../metrics/table.ts";
 
@@ -22,7 +22,7 @@ interface Entry extends LoggedDecision {
 
 type Generation = Map<string, Entry[]>;
 
-export class UnreportedFlows implements Observer, MetricSource {
+export class UnreportedFlows implements FlowListener, MetricSource {
   readonly #byRequest: Remembered;
   readonly #byCheck: Remembered;
 
@@ -56,17 +56,6 @@ export class UnreportedFlows implements Observer, MetricSource {
     const id = checkId({ controlPoint, startMs, endMs: Math.floor(end) });
     this.#byCheck.remember(id, entryOf(controlPoint, verdict));
   }
-
-  readonly ended = NO_OBSERVER.ended;
-  readonly shed = NO_OBSERVER.shed;
-  readonly lookedUp = NO_OBSERVER.lookedUp;
-  readonly anomaly = NO_OBSERVER.anomaly;
-  readonly missingLabel = NO_OBSERVER.missingLabel;
-  readonly queued = NO_OBSERVER.queued;
-  readonly scheduled = NO_OBSERVER.scheduled;
-  readonly settled = NO_OBSERVER.settled;
-  readonly loaded = NO_OBSERVER.loaded;
-  readonly adapted = NO_OBSERVER.adapted;
 
   /** A proxy's record carried its decision. */
   reported(): void {

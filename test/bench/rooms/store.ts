@@ -4,7 +4,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
-import { follow } from "#agent/follow.ts";
+import { follow } from "#agent/rules/follow.ts";
 import { seededChance } from "#base/chance.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import { Rulebook } from "#flow/rulebook.ts";

@@ -27,7 +27,6 @@ export interface FlowCase {
 /** The keys of each kind of step, the one that names the kind first. */
 const STEPS: readonly (readonly string[])[] = [
   ["ask", "as", "gives", "deadline", "ramp", "control_point", "service", "size", "times"],
-  ["peek", "gives"],
   ["end", "gives", "cost", "status"],
   ["leave"],
   ["configure"],

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import type { FlowCase, Step } from "./read.ts";
-import { type Shown, shownDecision, shownVerdict } from "./shown.ts";
+import { type Shown, shownVerdict } from "./shown.ts";
 import { type AskedFlow, World } from "./world.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -39,10 +39,7 @@ class Run {
     world.advanceTo(step.at * 1_000);
     const { gives = {} } = step;
     if ("ask" in step) this.#ask(step, at);
-    else if ("peek" in step) {
-      const by = world.peek(labelsOf(step["peek"])).map(shownDecision);
-      same(at, { by }, gives);
-    } else if ("end" in step) {
+    else if ("end" in step) {
       same(at, this.#end(step), gives);
     } else if ("leave" in step) {
       for (const asked of this.#flows(step["leave"])) asked.leave();

@@ -4,11 +4,9 @@
 import { seededChance } from "#base/chance.ts";
 import type { QueryAnswer } from "#circuit/component.ts";
 import { CircuitRunner } from "#circuit/runner.ts";
-import type { Decision, Flow, Verdict } from "#flow/flow.ts";
+import type { Flow, Verdict } from "#flow/flow.ts";
 import { Pending } from "#flow/flow.ts";
 import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
-import { type LabelSource, Labels } from "#flow/label.ts";
-import type { Limiter } from "#flow/limit/stage-member.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { readBatch } from "#sync/follow/batch.ts";
@@ -100,17 +98,6 @@ export class World {
       });
     } else settle(judged);
     return asked;
-  }
-
-  /** The decisions that a flow would get, without taking anything. */
-  peek(labels: Readonly<Record<string, string>>): readonly Decision[] {
-    const flow = flowOf({ controlPoint: "here", labels: claims(labels) });
-    const { labels: schema } = this.#book.plan.controlPoint("here");
-    const source: LabelSource = flow.labels;
-    return this.#book
-      .members(POLICY)
-      .filter((member): member is Limiter => "peek" in member)
-      .map((limiter) => limiter.peek(flow, new Labels(schema, source), this.clock.now()));
   }
 
   /** Ends a flow as its caller does: the number of slots that were returned, and whether its estimate was settled. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { heldSlots } from "#flow/check/held-slots.ts";
 import type { Component, Grant } from "#flow/flow.ts";
-import type { SlotLimiter } from "#flow/limit/stage-member.ts";
+import type { SlotLimiter } from "#flow/limit/limiter.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import { componentOf, decisionOf } from "../../kit/sluice/flow.ts";
 
@@ -10,7 +10,6 @@ test("slots that are held together count together, and are all released", () => 
   const undone: string[] = [];
   const limiter = (component: Component): SlotLimiter => ({
     component,
-    peek: () => assert.fail(),
     take: () => assert.fail(),
     undo: ({ id }: Grant) => void undone.push(id),
     end: () => assert.fail(),

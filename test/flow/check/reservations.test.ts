@@ -8,7 +8,7 @@ import { seededChance } from "#base/chance.ts";
 import { Reservations } from "#flow/check/reservations.ts";
 import { NO_DETAIL, Pending, type Verdict } from "#flow/flow.ts";
 import { createFlowController } from "#flow/flow-controller.ts";
-import type { SettlingLimiter } from "#flow/limit/stage-member.ts";
+import type { SettlingLimiter } from "#flow/limit/limiter.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { type Decision, grantOf, Missing } from "#flow/flow.ts";
-import { Bench, concurrency, counts, rate, rateRule, testContext } from "./setup.ts";
+import { Bench, concurrency, counts, rate, rateRule } from "./setup.ts";
 
 test("fields of a decision", () => {
   const bench = new Bench(rateRule({ deniedStatus: 402, limitByLabelKey: "user" }), rate(2, 1));
@@ -214,48 +214,6 @@ test("a rule with another interval takes the bucket over and fills it by its own
   assert.deepEqual(counts(second.take()), [true, 0, 10, 0, 1_000], "last numbers, own interval");
   context.clock.advance(1_000);
   assert.deepEqual(counts(second.take()), [false, 0, 10, 1, 0]);
-});
-
-test("a peek says what a take would and changes nothing", () => {
-  fc.assert(
-    fc.property(
-      fc.boolean(),
-      fc.boolean(),
-      fc.array(
-        fc.record({
-          user: fc.constantFrom("a", "b", "c", "d"),
-          cost: fc.constantFrom("0", "1", "3", "7", "bad"),
-          after: fc.constantFrom(0, 1, 500, 5_000),
-          peeks: fc.integer({ min: 0, max: 3 }),
-        }),
-        { maxLength: 60 },
-      ),
-      (continuousFill, delayInitialFill, steps) => {
-        const rule = rateRule({
-          limitByLabelKey: "user",
-          tokensLabelKey: "cost",
-          continuousFill,
-          delayInitialFill,
-        });
-        const peeked = new Bench(rule, rate(5, 2), testContext(3));
-        const plain = new Bench(rule, rate(5, 2), testContext(3));
-        for (const { after, peeks, ...values } of steps) {
-          for (const bench of [peeked, plain]) bench.context.clock.advance(after);
-          for (let again = 0; again < peeks; again++) {
-            peeked.peek({ user: "z", cost: "1" });
-            peeked.peek(values);
-          }
-          const seen = counts(peeked.peek(values));
-          const { component: _, ...taken } = peeked.take(values);
-          const { component: __, ...wanted } = plain.take(values);
-          assert.deepEqual(taken, wanted);
-          assert.deepEqual([taken.dropped, taken.consumed], [seen[0], seen[3]]);
-          assert.deepEqual(peeked.context.anomalies, plain.context.anomalies);
-        }
-      },
-    ),
-    { numRuns: 200 },
-  );
 });
 
 test("tokens that are given back are available again, up to the capacity", () => {

@@ -3,7 +3,7 @@
 import { seededChance } from "#base/chance.ts";
 import { type Decision, type Flow, grantOf, NO_DETAIL, Pending } from "#flow/flow.ts";
 import { LabelSlots, type LabelSource, Labels } from "#flow/label.ts";
-import type { Limiter } from "#flow/limit/stage-member.ts";
+import type { Limiter } from "#flow/limit/limiter.ts";
 import { type Anomaly, type MissingLabel, NO_OBSERVER, type Observer } from "#flow/observer.ts";
 import {
   bindRule,
@@ -167,9 +167,7 @@ export class Bench {
   ) {
     this.context = context;
     this.state = state ?? newState(rule, context);
-    const member = bindRule(rule, this.#slots, this.state, context);
-    if (!("take" in member)) throw new Error("the rule is that of a limiter");
-    this.limiter = member;
+    this.limiter = bindRule(rule, this.#slots, this.state, context);
     if (numbers !== undefined) this.limiter.decide(numbers);
   }
 
@@ -181,10 +179,11 @@ export class Bench {
     return flat(answer);
   }
 
+  /** The decision that a flow would get: what it takes is given back. */
   peek(values: Readonly<Record<string, string>> = {}): FlatDecision {
-    const flow = flowOf(values);
-    const labels = new Labels(this.#slots.schema, flow.labels);
-    return flat(this.limiter.peek(flow, labels, this.context.clock.now()));
+    const decision = this.take(values);
+    this.undo(decision);
+    return decision;
   }
 
   undo(decision: Decision): void {

@@ -10,7 +10,7 @@ import type { SharedCounters, SharedEngine } from "#flow/counters/shared-counter
 import { Pending } from "#flow/flow.ts";
 import { EMPTY_SCHEMA, LabelSlots, Labels } from "#flow/label.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
-import { Pressure } from "#flow/schedule/queue/pressure.ts";
+import { OfferedLoad } from "#flow/schedule/queue/offered-load.ts";
 import { BucketGate } from "#flow/schedule/quota-scheduler.ts";
 import { claims, componentOf, flowOf } from "../../kit/sluice/flow.ts";
 import {
@@ -187,7 +187,7 @@ it("when the flow at the head leaves, a smaller one is asked about sooner, and o
   assert.deepEqual(bench.left, NOTHING_LEFT);
 });
 
-/** Time over which a pressure that is new takes the tokens to have arrived, ms. */
+/** Time over which a load that is new takes the tokens to have arrived, ms. */
 const WINDOW_MS = 2_000 * (1 - Math.exp(-100 / 2_000));
 
 const unasked = (): never => assert.fail("the length of a pause depends on no answer");
@@ -199,7 +199,7 @@ function pauseOf(
 ): number {
   const limiter = {
     component: componentOf(),
-    most: capacity,
+    maxTokens: capacity,
     settlement: undefined,
     shared: { capacity, amount: 100, intervalMs: 1_000 },
     peek: unasked,
@@ -210,19 +210,19 @@ function pauseOf(
   };
   const rule = quotaRule({ workloads: [workload("high", 8)] });
   const gate = new BucketGate(limiter, rule, new LabelSlots(), { observer: NO_OBSERVER, chance });
-  const pressure = new Pressure(0);
+  const load = new OfferedLoad(0);
   const ticket = { workload: "", tokens: 1, fairness: undefined, lacksTokens: false };
   for (const [at, tokensPerMs] of perMs.entries()) {
     const tokens = tokensPerMs * WINDOW_MS;
-    pressure.arrived({ ...ticket, workload: String(at), priority: 8, tokens }, 0);
+    load.arrived({ ...ticket, workload: String(at), priority: 8, tokens }, 0);
   }
-  return gate.pauseMs(pressure, { ...ticket, priority, patienceMs }, 0);
+  return gate.pauseMs(load, { ...ticket, priority, patienceMs }, 0);
 }
 
 const near = (ms: number, wanted: number) =>
   assert.ok(Math.abs(ms - wanted) < 1e-9, `${ms} ms, wanted ${wanted}`);
 
-it("pauses are 10 ms on average where as much of the highest priority is asked for as there is, and shorter under more pressure", () => {
+it("pauses are 10 ms on average where as much of the highest priority is asked for as there is, and shorter under more load", () => {
   near(pauseOf([0.1]), 10);
   near(pauseOf([0.1, 0.1]), 5);
   near(pauseOf([0.5]), 10);

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { type FairPlace, FairQueue, type FairRequest } from "#flow/schedule/queue/fair-queue.ts";
+import { type FairEntry, FairQueue, type Job } from "#flow/schedule/queue/fair-queue.ts";
 
-interface Named extends FairRequest {
+interface Named extends Job {
   readonly name: string;
 }
 
@@ -17,7 +17,7 @@ function request(over: Partial<Named> = {}): Named {
 function served(queue: FairQueue<Named>): readonly string[] {
   const names: string[] = [];
   for (let place = queue.next(); place !== undefined; place = queue.next()) {
-    names.push(place.request.name);
+    names.push(place.job.name);
     queue.admit();
   }
   return names;
@@ -33,7 +33,7 @@ describe("the weighted fair queue", () => {
   it("keeps the order of a flow while its first request has its turn (D-11)", () => {
     const queue = new FairQueue<Named>();
     for (const name of ["a", "b"]) queue.push(request({ name }));
-    assert.equal(queue.next()?.request.name, "a");
+    assert.equal(queue.next()?.job.name, "a");
     queue.push(request({ name: "c" }));
     queue.admit();
     assert.deepEqual(served(queue), ["b", "c"]);
@@ -78,7 +78,7 @@ describe("the weighted fair queue", () => {
     queue.push(request({ name: "urgent", workload: "urgent", priority: 100 }));
     assert.equal(queue.next(), first);
     queue.remove(first);
-    assert.equal(queue.next()?.request.name, "urgent");
+    assert.equal(queue.next()?.job.name, "urgent");
   });
 
   it("tells how many tokens a request overtook", () => {
@@ -86,14 +86,14 @@ describe("the weighted fair queue", () => {
     const slow = queue.push(request({ name: "slow", tokens: 2 }));
     const fast = queue.push(request({ name: "fast", workload: "fast", priority: 9 }));
     assert.equal(queue.next(), fast);
-    assert.equal(queue.overtaken(fast, "all"), 2);
+    assert.equal(queue.preempted(fast, "all"), 2);
     queue.admit();
-    assert.equal(queue.overtaken(slow, "all"), -1);
+    assert.equal(queue.preempted(slow, "all"), -1);
     const behind = queue.push(request({ name: "behind" }));
     assert.equal(behind.behind, true);
     queue.next();
     queue.admit();
-    assert.equal(queue.overtaken(behind, "alike"), 0);
+    assert.equal(queue.preempted(behind, "workload"), 0);
   });
 });
 
@@ -124,13 +124,13 @@ it("whatever arrives and leaves: no request is lost or served twice, and flows k
   fc.assert(
     fc.property(fc.array(STEP, { maxLength: 200 }), (steps) => {
       const queue = new FairQueue<Named>();
-      const waiting = new Map<string, FairPlace<Named>>();
+      const waiting = new Map<string, FairEntry<Named>>();
       const order = new Map<string, string[]>();
       let arrivals = 0;
       const serve = () => {
         const place = queue.next();
         if (place === undefined) return;
-        const { name, workload, fairness } = place.request;
+        const { name, workload, fairness } = place.job;
         const flow = order.get(`${workload}/${fairness}`) ?? [];
         assert.equal(name, flow.shift());
         waiting.delete(name);

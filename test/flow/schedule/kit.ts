@@ -4,7 +4,7 @@ import { seededChance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { type Decision, type Flow, grantOf, NO_DETAIL, Pending } from "#flow/flow.ts";
 import { LabelSlots, Labels } from "#flow/label.ts";
-import type { Limiter } from "#flow/limit/stage-member.ts";
+import type { Limiter } from "#flow/limit/limiter.ts";
 import { type Anomaly, NO_OBSERVER, type ScheduledFlow } from "#flow/observer.ts";
 import { bindRule, newState, type SharedContext, shareContext } from "#flow/plan/kinds.ts";
 import type {
@@ -17,7 +17,7 @@ import type {
   SchedulerRule,
   WorkloadRule,
 } from "#flow/rules.ts";
-import type { Lines } from "#flow/schedule/queue/lines.ts";
+import type { QueueSet } from "#flow/schedule/queue/queue-set.ts";
 import { claims, flowOf } from "../../kit/sluice/flow.ts";
 
 const NAMED = { policyName: "policy", policyHash: "hash", componentId: "root.0" } as const;
@@ -200,7 +200,7 @@ export class SchedulerBench {
   readonly missing: string[] = [];
   readonly context: SharedContext;
   readonly limiter: Limiter;
-  readonly lines: Lines;
+  readonly queues: QueueSet;
   readonly state: { close(): void };
   readonly #slots = new LabelSlots();
 
@@ -221,10 +221,8 @@ export class SchedulerBench {
     this.context = { ...shared, ...(typeof over === "function" ? over(shared) : over) };
     const state = newState(rule, this.context);
     this.state = state;
-    this.lines = (state as unknown as { readonly lines: Lines }).lines;
-    const member = bindRule(rule, this.#slots, state, this.context);
-    if (!("take" in member)) throw new Error("the rule is that of a limiter");
-    this.limiter = member;
+    this.queues = (state as unknown as { readonly queues: QueueSet }).queues;
+    this.limiter = bindRule(rule, this.#slots, state, this.context);
     if (numbers !== undefined) this.limiter.decide(numbers);
   }
 
@@ -267,11 +265,11 @@ export class SchedulerBench {
 
   /** Sizes of a scheduler's structures, all 0 when nobody waits. */
   get left(): Readonly<Record<string, number>> {
-    const { waiting, timers } = this.context;
+    const { capacity, timers } = this.context;
     return {
-      queues: this.lines.size,
-      flows: this.lines.flows + waiting.flows,
-      bytes: waiting.bytes,
+      queues: this.queues.size,
+      flows: this.queues.flows + capacity.flows,
+      bytes: capacity.bytes,
       timers: timers.size,
       alarms: this.clock.alarms,
     };

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { WaitingRoom } from "#flow/schedule/queue/lines.ts";
+import { QueueCapacity } from "#flow/schedule/queue/queue-capacity.ts";
 import {
   concurrencyQueueRule,
   NOTHING_LEFT,
@@ -76,7 +76,7 @@ describe("a quota scheduler", () => {
     const other = bench.ask({ k: "b" });
     assert.deepEqual([passed(waits), passed(other)], [undefined, true]);
     assert.equal(other.decision?.label, "k:b");
-    assert.equal(bench.lines.size, 1);
+    assert.equal(bench.queues.size, 1);
   });
 
   it("lets a flow without its key pass by, as the policy says", () => {
@@ -171,27 +171,27 @@ describe("the queue of a scheduler", () => {
   });
 
   it("refuses at once what it has no room for, and counts it", () => {
-    const waiting = new WaitingRoom({ flows: 4, bytes: 1 << 20 });
-    const bench = new SchedulerBench(quotaRule(), SLOW, { waiting });
+    const capacity = new QueueCapacity({ flows: 4, bytes: 1 << 20 });
+    const bench = new SchedulerBench(quotaRule(), SLOW, { capacity });
     const asked = Array.from({ length: 8 }, () => bench.ask());
     assert.deepEqual(asked.map(passed).filter((each) => each === false).length > 0, true);
     assert.ok(bench.anomalies.includes("queue_full"));
     // The flows of one workload leave room for those of others.
     assert.equal(passed(bench.ask({}, {}, undefined)), false);
-    assert.ok(waiting.free > 0);
+    assert.ok(capacity.free > 0);
   });
 
   it("leaves room for other workloads when one of them floods it", () => {
-    const waiting = new WaitingRoom({ flows: 8, bytes: 1 << 20 });
+    const capacity = new QueueCapacity({ flows: 8, bytes: 1 << 20 });
     const rule = quotaRule({ workloads: [workload("flood", 1), workload("calm", 1)] });
-    const bench = new SchedulerBench(rule, SLOW, { waiting });
+    const bench = new SchedulerBench(rule, SLOW, { capacity });
     for (let at = 0; at < 20; at++) bench.ask({ w: "flood" });
     assert.equal(passed(bench.ask({ w: "calm" })), undefined);
   });
 
   it("refuses a flow that would take too much memory", () => {
-    const waiting = new WaitingRoom({ flows: 100, bytes: 10_000 });
-    const bench = new SchedulerBench(quotaRule(), SLOW, { waiting });
+    const capacity = new QueueCapacity({ flows: 100, bytes: 10_000 });
+    const bench = new SchedulerBench(quotaRule(), SLOW, { capacity });
     bench.ask();
     assert.equal(passed(bench.ask({}, { size: 20_000 })), false);
     assert.equal(passed(bench.ask({}, { size: 2_000 })), undefined);

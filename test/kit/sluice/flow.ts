@@ -4,7 +4,7 @@ import type { Classifier } from "#flow/classify/classifier.ts";
 import type { Flow, HttpAttributes } from "#flow/flow.ts";
 import { type Component, type Decision, type Grant, NO_DETAIL, Pending } from "#flow/flow.ts";
 import { EMPTY_SCHEMA, type LabelSource } from "#flow/label.ts";
-import { holdsSlots, type Limiter, type Lookup, type Shadow } from "#flow/limit/stage-member.ts";
+import { holdsSlots, type Limiter } from "#flow/limit/limiter.ts";
 import { type Anomaly, NO_OBSERVER, type Observer } from "#flow/observer.ts";
 import type { Plan, Step } from "#flow/plan/plan.ts";
 import type { LimiterKind } from "#flow/rules.ts";
@@ -93,23 +93,9 @@ export function consumedBy(decision: Decision | undefined): number {
   return decision !== undefined && "consumed" in decision.detail ? decision.detail.consumed : 0;
 }
 
-/** One step of a plan whose members match every flow. */
-export function stepOf(
-  stage: Stage,
-  members: {
-    readonly limiters?: readonly Limiter[];
-    readonly lookups?: readonly Lookup[];
-    readonly shadows?: readonly Shadow[];
-  },
-): Step {
-  const always = <T>(items: readonly T[] = []) =>
-    items.map((item) => ({ item, matches: undefined }));
-  return {
-    stage,
-    limiters: always(members.limiters),
-    lookups: always(members.lookups),
-    shadows: always(members.shadows),
-  };
+/** One step of a plan whose limiters match every flow. */
+export function stepOf(stage: Stage, limiters: readonly Limiter[] = []): Step {
+  return { stage, limiters: limiters.map((item) => ({ item, matches: undefined })) };
 }
 
 /** A plan that takes every flow through these steps, after these classifiers. */
@@ -124,7 +110,7 @@ export function planOfSteps(steps: readonly Step[], classifiers: readonly Classi
     settlingLimiters: new Map(),
     shedding: { rules: [], priorities: [], keys: [] },
   };
-  const here = { labels: EMPTY_SCHEMA, rules: [], members: [], forServices: () => services };
+  const here = { labels: EMPTY_SCHEMA, rules: [], limiters: [], forServices: () => services };
   return { controlPoint: () => here, controlPoints: new Map() };
 }
 
@@ -150,7 +136,6 @@ export function scripted(
     decisionOf(self, { ...(over.outcome === undefined ? { grantId: "" } : {}), ...over });
   return {
     component: self,
-    peek: () => decide(typeof script === "string" ? {} : script),
     take() {
       taken += 1;
       if (typeof script !== "string") return decide(script);
@@ -186,4 +171,10 @@ export function recordingObserver(): Observer & {
     decided: (_flow, verdict) => verdicts.push(verdict),
     anomaly: (what) => anomalies.push(what),
   };
+}
+
+/** Decision ids that tests can foresee: `decision-1`, `decision-2`, … */
+export function countedIds(): () => string {
+  let count = 0;
+  return () => `decision-${++count}`;
 }

@@ -34,9 +34,14 @@ test("counts decisions, tokens, waits and what was overtaken", () => {
   counts.decided(decision("w", true), false);
   const flow = { workload: "w", tokens: 2, queued: true, waitedMs: 30 };
   for (let at = 0; at < 4; at++) counts.queued();
-  counts.scheduled({ ...flow, passed: true, overtook: 5, overtookAlike: 0 });
-  counts.scheduled({ ...flow, passed: true, overtook: -3, overtookAlike: undefined });
-  counts.scheduled({ ...flow, passed: false, overtook: undefined, overtookAlike: undefined });
+  counts.scheduled({ ...flow, passed: true, preempted: 5, preemptedInWorkload: 0 });
+  counts.scheduled({ ...flow, passed: true, preempted: -3, preemptedInWorkload: undefined });
+  counts.scheduled({
+    ...flow,
+    passed: false,
+    preempted: undefined,
+    preemptedInWorkload: undefined,
+  });
   counts.completed("w", 12);
   assert.deepEqual(samplesOf(counts), [
     "incoming_tokens_total{} 6",

@@ -127,7 +127,7 @@ function everything(): Metrics {
     aVerdict({ decisions: [aDecision({ component: scheduler, detail })] }),
   );
   for (const tokens of [-1, 0, 1]) {
-    const overtook = { overtook: tokens, overtookAlike: tokens };
+    const overtook = { preempted: tokens, preemptedInWorkload: tokens };
     const queued = { workload: "w", tokens: 1, passed: tokens > 0, queued: false, waitedMs: 5 };
     flows.scheduled(scheduler, { ...queued, ...overtook });
   }

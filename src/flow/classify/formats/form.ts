@@ -5,7 +5,7 @@ import { MALFORMED, type Unreadable } from "../unreadable.ts";
 const FORM_TYPE = /^\s*application\/x-www-form-urlencoded\s*(?:;|$)/i;
 const OTHER_CHARSET = /;\s*charset\s*=\s*(?!"?utf-?8"?\s*(?:;|$))/i;
 
-/** Tells whether a body with these headers may be a form in UTF-8. One without a type may be: servers read it as what they expect. */
+/** Whether a body with these headers may be a form in UTF-8. So may one without a type, because servers guess it. */
 export function isFormType(type: string | undefined, encoding: string | undefined): boolean {
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") return false;
   return type === undefined || (FORM_TYPE.test(type) && !OTHER_CHARSET.test(type));
@@ -19,9 +19,9 @@ export function queryOf(target: string): string {
 }
 
 /**
- * The value of a field; undefined without one. What services read in different ways cannot be read, because clients could
- * choose the other way: a field that is there twice, or once more under a name that some take for its name; a text with `;`,
- * at which some split.
+ * The value of a field; undefined without one. Forms that services read in different ways are unreadable, because clients
+ * could use the difference: a field that is there twice, a second one under a name that some services take for it, and `;`,
+ * at which some services split.
  */
 export function fieldOf(form: string, name: string): string | Unreadable | undefined {
   if (form.includes(";")) return MALFORMED;
@@ -31,7 +31,7 @@ export function fieldOf(form: string, name: string): string | Unreadable | undef
   for (let start = 0; start <= form.length; ) {
     const and = form.indexOf("&", start);
     const end = and === -1 ? form.length : and;
-    // Found once and not anew for each field, so that the time is linear in the length of the text.
+    // Not searched again for each field, so that the time is linear in the length of the text.
     if (equals < start) equals = form.indexOf("=", start);
     if (equals === -1) equals = form.length;
     const nameEnd = Math.min(equals, end);
@@ -55,8 +55,8 @@ const BRACKET = 0x5b;
 const NO_BYTE = -1;
 
 /**
- * Compares an encoded name without decoding it: most are others. Ambiguous: one that is the wanted name only without blanks
- * before it, or up to a blank, a NUL or a bracket.
+ * Compares an encoded name without decoding it, because most are others. Ambiguous names equal the wanted one only without
+ * leading blanks, or up to a blank, a NUL or a bracket.
  */
 function matchName(
   form: string,
@@ -104,7 +104,7 @@ function digit(code: number): number {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;
 }
 
-/** Undefined where a % is not followed by two digits, or the bytes are not UTF-8: servers differ in what they make of it. */
+/** Undefined if % is not followed by two digits, or the bytes are not UTF-8, because servers read these differently. */
 function decoded(text: string): string | undefined {
   if (!/[%+]/.test(text)) return text;
   try {

@@ -1,7 +1,6 @@
-// JSON documents in a request, and the texts that labels take from them. The platform's parser only validates the
-// text; members are then located in the source. So no name from outside is looked up in an object, and a bug of
-// V8 14.6, which confuses the name `x"` with an earlier `x\`, has no effect. Size and depth are bounded, and no walk
-// recurses.
+// Reads values of JSON documents. The platform's parser only validates the text, and members are located in the source. So no
+// name from outside is looked up in an object, and a bug of V8 14.6, which confuses the name `x"` with an earlier `x\`, has
+// no effect. Size and depth are bounded, and nothing recurses.
 
 import { MALFORMED, TOO_LARGE, type Unreadable } from "../unreadable.ts";
 import type { Segment } from "./pointer.ts";
@@ -12,15 +11,15 @@ const MAX_DEPTH = 64;
 
 export interface Json {
   /**
-   * The value at a pointer: a string as it is, a number in the shortest form that reads back to the same double, anything
-   * else as compact JSON; undefined when there is none.
+   * The value at a pointer: a string as it is, a number in its shortest form, anything else as compact JSON; undefined when
+   * there is none.
    */
   text(pointer: readonly Segment[]): string | undefined;
 }
 
 const BYTE_ORDER_MARK = "\ufeff";
 
-/** Parses a text, behind a byte-order mark or not (RFC 8259 §8.1 lets parsers ignore it). */
+/** Parses a text. A byte-order mark is ignored (RFC 8259 §8.1). */
 export function parseJson(text: string): Json | Unreadable {
   if (text.length > MAX_LENGTH) return TOO_LARGE;
   const source = text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
@@ -33,7 +32,7 @@ export function parseJson(text: string): Json | Unreadable {
   return { text: (pointer) => textAt(source, locate(source, pointer)) };
 }
 
-// From here on the source is known to be valid JSON, which keeps the walks short.
+// From here on the source is valid JSON, which keeps the functions short.
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -76,7 +75,7 @@ function locate(source: string, pointer: readonly Segment[]): number {
 
 function textAt(source: string, start: number): string | undefined {
   if (start === NOWHERE) return undefined;
-  // Callers choose how they write a number, and must not choose among several limiter keys that way.
+  // All ways to write a number give one text, so that callers cannot choose among limiter keys.
   if (startsNumber(source.charCodeAt(start)))
     return String(Number(source.slice(start, endOfScalar(source, start))));
   const isString = source.charCodeAt(start) === QUOTE;
@@ -86,15 +85,12 @@ function textAt(source: string, start: number): string | undefined {
   return text.length * 2 < source.length ? detached(text) : text;
 }
 
-/**
- * A copy that stands alone. The engine keeps a part of a string as a view of the whole: one limiter key
- * out of each body would keep every body in memory.
- */
+/** A copy of a part of a string. V8 keeps a part as a view, so a limiter key would keep the whole body in memory. */
 function detached(part: string): string {
   return Buffer.from(part).toString();
 }
 
-/** Position of the value of a member. The last of several members with one name counts, as in every common parser. */
+/** Position of the value of a member. The last of several members with one name counts, as in common parsers. */
 function locateMember(source: string, object: number, name: string): number {
   let found = NOWHERE;
   let at = skipSpace(source, object + 1);
@@ -124,7 +120,7 @@ function stringAt(source: string, start: number, end: number): string {
   return raw.includes("\\") ? String(JSON.parse(source.slice(start, end))) : raw;
 }
 
-/** The value at `start` as JSON without white space, with only those escapes that JSON needs. */
+/** The value at `start` as JSON without white space and needless escapes. */
 function compact(source: string, start: number): string {
   const end = endOfValue(source, start);
   let out = "";

@@ -1,12 +1,12 @@
-// The payload of a JSON Web Token (RFC 7519). The signature is not verified: a label is a claim until the service
-// behind the agent has verified the token.
+// Reads the payload of a JSON Web Token (RFC 7519). The signature is not verified: a label is a claim until the service has
+// verified the token.
 
 import { MALFORMED, type Unreadable } from "../unreadable.ts";
 
 const PART = /^[A-Za-z0-9_-]+={0,2}$/;
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** JSON text of the payload; MALFORMED for anything that is not three parts with a base64url middle. */
+/** JSON text of the payload; MALFORMED for text without three parts, of which the second is base64url. */
 export function tokenPayload(token: string): string | Unreadable {
   const first = token.indexOf(".");
   const second = token.indexOf(".", first + 1);

@@ -1,8 +1,8 @@
-// A binary heap whose items know their place in it, so that an item can leave from anywhere.
+// A binary heap whose items know their index, so that any of them can be removed.
 
 export interface HeapItem {
-  /** Set by the heap; -1 while the item is in none. */
-  place: number;
+  /** Set by the heap; -1 while the item is in no heap. */
+  heapIndex: number;
 }
 
 export class Heap<Item extends HeapItem> {
@@ -29,46 +29,46 @@ export class Heap<Item extends HeapItem> {
 
   /** Does nothing for an item that is not in the heap. */
   remove(item: Item): void {
-    const { place } = item;
-    if (place < 0) return;
-    item.place = -1;
+    const { heapIndex: index } = item;
+    if (index < 0) return;
+    item.heapIndex = -1;
     const last = this.#items.pop();
     if (last === undefined || last === item) return;
-    this.#rise(last, place);
-    this.#sink(last, last.place);
+    this.#rise(last, index);
+    this.#sink(last, last.heapIndex);
   }
 
   #rise(item: Item, from: number): void {
     const items = this.#items;
-    let place = from;
-    while (place > 0) {
-      const above = (place - 1) >> 1;
+    let index = from;
+    while (index > 0) {
+      const above = (index - 1) >> 1;
       const parent = items[above];
       if (parent === undefined || !this.#isBefore(item, parent)) break;
-      this.#put(parent, place);
-      place = above;
+      this.#put(parent, index);
+      index = above;
     }
-    this.#put(item, place);
+    this.#put(item, index);
   }
 
   #sink(item: Item, from: number): void {
     const items = this.#items;
-    let place = from;
+    let index = from;
     for (;;) {
-      const left = items[2 * place + 1];
-      const right = items[2 * place + 2];
+      const left = items[2 * index + 1];
+      const right = items[2 * index + 2];
       const child =
         right !== undefined && left !== undefined && this.#isBefore(right, left) ? right : left;
       if (child === undefined || !this.#isBefore(child, item)) break;
-      const below = child.place;
-      this.#put(child, place);
-      place = below;
+      const below = child.heapIndex;
+      this.#put(child, index);
+      index = below;
     }
-    this.#put(item, place);
+    this.#put(item, index);
   }
 
-  #put(item: Item, place: number): void {
-    this.#items[place] = item;
-    item.place = place;
+  #put(item: Item, index: number): void {
+    this.#items[index] = item;
+    item.heapIndex = index;
   }
 }

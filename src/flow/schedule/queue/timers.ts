@@ -1,12 +1,12 @@
-// The waits of all queues on one alarm of the clock: an agent in which thousands of flows wait has set one timer of its
-// runtime. A wait is exact, costs nothing while it lasts, and is cancelled at once.
+// The timers of all queues, on one alarm of the clock: an agent in which thousands of flows wait sets one timer of its
+// runtime.
 
 import type { Clock } from "#base/clock.ts";
 import { Heap, type HeapItem } from "./heap.ts";
 
-/** One wait, which can be set again after it has ended. */
+/** A timer, which can be set again. */
 export class Timer implements HeapItem {
-  place = -1;
+  heapIndex = -1;
   /** On `Clock.now()`. */
   at = 0;
   readonly ring: () => void;
@@ -16,7 +16,7 @@ export class Timer implements HeapItem {
   }
 
   get isSet(): boolean {
-    return this.place >= 0;
+    return this.heapIndex >= 0;
   }
 }
 
@@ -31,7 +31,7 @@ export class Timers {
     this.#clock = clock;
   }
 
-  /** Number of waits. */
+  /** Number of timers that are set. */
   get size(): number {
     return this.#heap.size;
   }
@@ -46,7 +46,7 @@ export class Timers {
 
   cancel(timer: Timer): void {
     this.#heap.remove(timer);
-    // The alarm of a cancelled wait may ring for nothing, unless there is nothing else to ring for.
+    // An alarm that rings for nothing does no harm, so only the last timer takes it along.
     if (this.#heap.size === 0) this.#disarm();
   }
 

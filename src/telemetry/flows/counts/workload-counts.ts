@@ -57,13 +57,13 @@ export class WorkloadCounts {
 
   scheduled(flow: ScheduledFlow): void {
     if (flow.queued) this.#waiting -= 1;
-    const { tokens, passed, waitedMs, overtook, overtookAlike } = flow;
+    const { tokens, passed, waitedMs, preempted, preemptedInWorkload } = flow;
     if (passed) this.#accepted += tokens;
     else this.#rejected += tokens;
     const row = this.#row(flow.workload);
     add(row.queued, waitedMs);
-    if (overtook !== undefined) row.overtaking.add(overtook);
-    if (overtookAlike !== undefined) row.fairness.add(overtookAlike);
+    if (preempted !== undefined) row.overtaking.add(preempted);
+    if (preemptedInWorkload !== undefined) row.fairness.add(preemptedInWorkload);
   }
 
   /** The service needed so long for a flow of the workload. */

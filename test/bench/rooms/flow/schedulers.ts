@@ -8,7 +8,7 @@ import { createFlowController } from "#flow/flow-controller.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type { LimiterNumbers, LimiterRule, SchedulerRule } from "#flow/rules.ts";
-import { FairQueue, type FairRequest } from "#flow/schedule/queue/fair-queue.ts";
+import { FairQueue, type Job } from "#flow/schedule/queue/fair-queue.ts";
 import { concurrency, concurrencyRule, rate, rateRule } from "../../../flow/limit/setup.ts";
 import {
   concurrencyQueueRule,
@@ -154,13 +154,13 @@ function overload(
 
 /** A waiting line that is one array, sorted by when its requests are due, with the same rules for that. */
 class SortedQueue {
-  readonly #line: { readonly due: number; readonly request: FairRequest }[] = [];
+  readonly #line: { readonly due: number; readonly job: Job }[] = [];
   readonly #last = new Map<string, number>();
   #time = 0;
 
-  push(request: FairRequest): void {
-    const key = `${request.priority} ${request.workload} ${request.fairness}`;
-    const due = Math.max(this.#time, this.#last.get(key) ?? 0) + request.tokens / request.priority;
+  push(job: Job): void {
+    const key = `${job.priority} ${job.workload} ${job.fairness}`;
+    const due = Math.max(this.#time, this.#last.get(key) ?? 0) + job.tokens / job.priority;
     this.#last.set(key, due);
     let [low, high] = [0, this.#line.length];
     while (low < high) {
@@ -168,7 +168,7 @@ class SortedQueue {
       if ((this.#line[middle]?.due ?? 0) <= due) low = middle + 1;
       else high = middle;
     }
-    this.#line.splice(low, 0, { due, request });
+    this.#line.splice(low, 0, { due, job });
   }
 
   serve(): void {
@@ -176,7 +176,7 @@ class SortedQueue {
   }
 }
 
-function requestsOf(workloads: number): readonly FairRequest[] {
+function requestsOf(workloads: number): readonly Job[] {
   return Array.from({ length: Math.max(4, workloads) }, (_, at) => ({
     workload: `w${at % workloads}`,
     priority: 1 + ((at % workloads) % 5),
@@ -187,8 +187,8 @@ function requestsOf(workloads: number): readonly FairRequest[] {
 
 function queues(workloads: number): readonly [Contestant, Contestant] {
   const requests = requestsOf(workloads);
-  const next = (at: number) => requests[at % requests.length] as FairRequest;
-  const [fair, sorted] = [new FairQueue<FairRequest>(), new SortedQueue()];
+  const next = (at: number) => requests[at % requests.length] as Job;
+  const [fair, sorted] = [new FairQueue<Job>(), new SortedQueue()];
   for (let at = 0; at < WAITING; at++) {
     fair.push(next(at));
     sorted.push(next(at));

@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { RuleSnapshot } from "#agent/snapshot/rule-snapshot.ts";
+import { RuleSnapshot } from "#agent/rules/rule-snapshot.ts";
 import type { Batch } from "#store/store.ts";
 import { keepRules } from "#sync/follow/rule-keeper.ts";
 import { fakeClock } from "../../kit/clock.ts";
@@ -63,13 +63,13 @@ function feed() {
 function agent(t: TestContext, path: string, owner = OWNER) {
   const clock = fakeClock();
   const { lines, ...log } = memoryLog();
-  const standsIn: (number | undefined)[] = [];
+  const inUse: (number | undefined)[] = [];
   const snapshot = new RuleSnapshot({
     path,
     owner,
     clock,
     log,
-    standsIn: (savedAt) => void standsIn.push(savedAt),
+    inUse: (savedAt) => void inUse.push(savedAt),
   });
   const store = feed();
   const seen: Batch[] = [];
@@ -104,7 +104,7 @@ function agent(t: TestContext, path: string, owner = OWNER) {
     store,
     seen,
     see,
-    standsIn,
+    inUse,
     writes,
     wrote,
     messages,
@@ -152,24 +152,24 @@ test("rules are written some seconds after they changed, once, and only for the 
 test("a store that answers in time makes the snapshot unnecessary", async (t) => {
   const path = join(folderOf(t), "rules");
   await ended(t, path, { old: "1" });
-  const { store, see, seen, standsIn, clock } = agent(t, path);
+  const { store, see, seen, inUse, clock } = agent(t, path);
   clock.advance(999);
   store.push(batch({ a: "1" }));
   await see(1);
   assert.deepEqual(seen, [batch({ a: "1" })]);
-  assert.deepEqual(standsIn, []);
+  assert.deepEqual(inUse, []);
 });
 
 test("while the store does not answer, the snapshot stands in; then the store's state replaces it", async (t) => {
   const path = join(folderOf(t), "rules");
   await ended(t, path, { a: "1", b: "2", "/config/complete": "x" });
-  const { store, see, seen, standsIn, clock, writes, messages, wrote } = agent(t, path);
+  const { store, see, seen, inUse, clock, writes, messages, wrote } = agent(t, path);
   clock.advance(1_000);
   await see(1);
   const first = seen[0] ?? assert.fail();
   assert.deepEqual(entriesOf(first), { a: "1", b: "2", "/config/complete": "x" });
   assert.equal(first.reset, undefined);
-  assert.deepEqual(standsIn, [1_700_000_000_000]);
+  assert.deepEqual(inUse, [1_700_000_000_000]);
   assert.equal(writes().standing, 1);
   assert.match(messages().join(), /the store does not answer: judging by the rules of 2023-11-14T/);
   clock.advance(60_000);
@@ -181,8 +181,8 @@ test("while the store does not answer, the snapshot stands in; then the store's 
   assert.deepEqual(entriesOf(second), { b: "3", c: "4" });
   assert.deepEqual(second.deletes, ["a", "/config/complete"]);
   assert.equal(second.reset, true, "it need not be the history that the snapshot is from");
-  await until("the store counts again", () => standsIn.length === 2);
-  assert.deepEqual(standsIn, [1_700_000_000_000, undefined]);
+  await until("the store counts again", () => inUse.length === 2);
+  assert.deepEqual(inUse, [1_700_000_000_000, undefined]);
   store.push(batch({ d: "5" }));
   await see(3);
   assert.deepEqual(seen[2], batch({ d: "5" }));
@@ -208,7 +208,7 @@ test("a file that cannot be used is reported, and the agent waits for the store"
   ];
   for (const [what, text, why] of cases) {
     writeFileSync(path, text);
-    const { clock, messages, store, see, seen, standsIn } = agent(t, path);
+    const { clock, messages, store, see, seen, inUse } = agent(t, path);
     clock.advance(1_000);
     await until(what, () => messages().length > 0);
     assert.match(messages()[0] ?? "", /there is no snapshot to judge by: /, what);
@@ -216,7 +216,7 @@ test("a file that cannot be used is reported, and the agent waits for the store"
     store.push(batch({ z: "1" }));
     await see(1);
     assert.deepEqual(seen, [batch({ z: "1" })], what);
-    assert.deepEqual(standsIn, [], what);
+    assert.deepEqual(inUse, [], what);
   }
   writeFileSync(path, good);
   for (const owner of [
@@ -293,7 +293,7 @@ test("a store that comes back empty takes no rule of the snapshot away", async (
     owner: OWNER,
     clock,
     log,
-    standsIn: () => undefined,
+    inUse: () => undefined,
   });
   const store = feed();
   const seen: Batch[] = [];

@@ -1,5 +1,5 @@
-// The file of a snapshot: the rules and numbers that an agent saw last, as they are in the store. Each line is a JSON
-// object: a head, one for each entry, and the digest of all lines before it.
+// Reads and writes the file of a snapshot: rules and numbers, as they are in the store. Each line is a JSON object: a head,
+// one for each entry, and the digest of all lines before it.
 
 import { createHash } from "node:crypto";
 import { open, rename, rm } from "node:fs/promises";
@@ -11,13 +11,13 @@ import { readRegularFile } from "#runtime/life/text-file.ts";
 /** Version of the form. A reader refuses every other one. */
 const VERSION = 1;
 
-/** Bytes of a file. An agent with more rules keeps no snapshot. */
+/** Limit of a file, in bytes. An agent with more rules keeps no snapshot. */
 export const MAX_BYTES = 64 * 1024 * 1024;
 
-/** Bytes that are written at once. */
+/** Bytes of one write. */
 const CHUNK_BYTES = 64 * 1024;
 
-/** Whose rules they are: a snapshot is of no use to an agent of another group, or under other keys. */
+/** The owner of the rules: a snapshot is of no use to another group, or under another prefix of keys. */
 export interface SnapshotOwner {
   readonly group: string;
   readonly namespace: string;
@@ -33,8 +33,8 @@ export interface Snapshot {
 }
 
 /**
- * Replaces the file as a whole, in slices between which checks are answered; only its owner can read it. The file before
- * stays when this rejects.
+ * Replaces the file as a whole, in slices between which checks are answered. Only its owner can read it. The old file stays
+ * when this rejects.
  */
 export async function writeSnapshot(
   path: string,
@@ -78,7 +78,7 @@ export async function writeSnapshot(
   }
 }
 
-/** @throws Fault with the reason when there is no file that can be used. */
+/** @throws Fault with the reason when there is no usable file. */
 export async function readSnapshot(path: string, owner: SnapshotOwner): Promise<Snapshot> {
   const bytes = await readRegularFile(path, MAX_BYTES + CHUNK_BYTES);
   const end = bytes.lastIndexOf("\n", bytes.length - 2) + 1;

@@ -1,6 +1,5 @@
-// Keeps the rulebook equal to the store. Every batch is applied whole and synchronously, so that no check sees half of
-// it; a large one is decoded before that in slices. A rule that cannot be read or compiled is
-// reported and changes nothing.
+// Keeps the rulebook equal to the store. Every batch is decoded in slices and then comes into force at once, so that no check
+// sees half of it. A rule that cannot be read or compiled is reported and changes nothing.
 
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "#base/clock.ts";
@@ -13,25 +12,25 @@ import { Slices } from "#runtime/life/slices.ts";
 import type { Batch, Store } from "#store/store.ts";
 import { agentPrefixes, type RuleChanges, readBatch } from "#sync/follow/batch.ts";
 import { keepRules } from "#sync/follow/rule-keeper.ts";
-import type { RuleSnapshot } from "./snapshot/rule-snapshot.ts";
+import type { RuleSnapshot } from "./rule-snapshot.ts";
 
 export interface Following {
-  /** Resolves when the first batch is in force; before that the rules are unknown and no flow may be judged. */
+  /** Resolves when the first batch is in force. Before that the rules are unknown, and no flow may be judged. */
   readonly ready: Promise<void>;
   /** Resolves when the watch has ended. */
   readonly ended: Promise<void>;
 }
 
 /** A rule, or numbers, that cannot be read or compiled. */
-export interface Refusal {
+export interface RejectedRule {
   readonly message: string;
-  /** Whether what the key had before stays in force. Otherwise flows are judged as if there were no such rule. */
+  /** Whether its predecessor stays in force. Otherwise flows are judged as if there were no such rule. */
   readonly hasPredecessor: boolean;
 }
 
-/** The rules that do not work as written, by key. An entry stays until its key is written again or deleted. */
+/** Rules that do not work as written, by key. An entry stays until its key is written again or deleted. */
 export interface RuleFaults {
-  readonly refused: ReadonlyMap<string, Refusal>;
+  readonly rejected: ReadonlyMap<string, RejectedRule>;
   /** Rules that are in force except for a part that this version does not run. */
   readonly partial: ReadonlyMap<string, string>;
   /** The keys of entries that came with this batch. */
@@ -46,9 +45,9 @@ interface FollowOptions {
   readonly log: Pick<Log, "debug" | "trace">;
   /** Called with the number of keys that stay in force although the store lost them. */
   readonly kept: (keys: number) => void;
-  /** Called after each batch, synchronously with its coming into force. */
+  /** Called synchronously when a batch has come into force. */
   readonly applied: (revision: number, faults: RuleFaults) => void;
-  /** The rules to begin with while the store is away; undefined waits for it. */
+  /** The rules to begin with while the store is away; undefined waits for the store. */
   readonly snapshot?: Pick<RuleSnapshot, "before" | "record"> | undefined;
   readonly signal: AbortSignal;
 }
@@ -66,32 +65,32 @@ export function follow(options: FollowOptions): Following {
 
 async function followAll(options: FollowOptions, ready: () => void): Promise<void> {
   const { store, group, book, clock, log, kept, applied, snapshot, signal } = options;
-  const refused = new Map<string, Refusal>();
+  const rejected = new Map<string, RejectedRule>();
   const partial = new Map<string, string>();
   const watched = store.watch(agentPrefixes(group), signal);
   const batches = snapshot?.before(watched) ?? watched;
   for await (const batch of keepRules(batches, { group, clock, kept })) {
     for (const key of [...batch.deletes, ...batch.puts.map((entry) => entry.key)].map(ruleKey)) {
-      refused.delete(key);
+      rejected.delete(key);
       partial.delete(key);
     }
     const { rules, numbers, faults, notRun } = await readInSlices(group, batch, clock);
     if (log.debug !== undefined) logChanges(log.debug, log.trace, batch, book, { rules, numbers });
-    const refusals = await new Slices(clock).take(book.applyInSteps({ rules, numbers }));
+    const refused = await new Slices(clock).take(book.applyInSteps({ rules, numbers }));
     const added = new Set<string>();
     const add = <T>(map: Map<string, T>, key: string, value: T): void => {
       map.set(key, value);
       added.add(key);
     };
-    const refuse = (key: string, { message }: Fault): void => {
-      add(refused, key, { message, hasPredecessor: isInForce(book, key) });
+    const reject = (key: string, { message }: Fault): void => {
+      add(rejected, key, { message, hasPredecessor: isInForce(book, key) });
     };
-    for (const [key, fault] of faults) refuse(ruleKey(key), fault);
+    for (const [key, fault] of faults) reject(ruleKey(key), fault);
     for (const [key, part] of notRun) add(partial, ruleKey(key), part);
-    for (const { key, fault } of refusals) refuse(key, fault);
-    applied(batch.revision, { refused, partial, added });
+    for (const { key, fault } of refused) reject(key, fault);
+    applied(batch.revision, { rejected, partial, added });
     log.debug?.(
-      { revision: batch.revision, rules: book.rules.size, refused: refused.size },
+      { revision: batch.revision, rules: book.rules.size, refused: rejected.size },
       "the changes are in force",
     );
     snapshot?.record(batch);
@@ -99,8 +98,8 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
   }
 }
 
-/** Entries that are decoded as one piece of work. */
-const AT_ONCE = 8;
+/** Entries that are decoded without a pause. */
+const SLICE = 8;
 
 async function readInSlices(
   group: string,
@@ -108,11 +107,11 @@ async function readInSlices(
   clock: Pick<Clock, "now">,
 ): Promise<RuleChanges> {
   const { puts } = batch;
-  if (puts.length <= AT_ONCE) return readBatch(group, batch);
+  if (puts.length <= SLICE) return readBatch(group, batch);
   const slices = new Slices(clock);
   const parts = [readBatch(group, { ...batch, puts: [] })];
-  for (let at = 0; at < puts.length; at += AT_ONCE) {
-    parts.push(readBatch(group, { ...batch, deletes: [], puts: puts.slice(at, at + AT_ONCE) }));
+  for (let at = 0; at < puts.length; at += SLICE) {
+    parts.push(readBatch(group, { ...batch, deletes: [], puts: puts.slice(at, at + SLICE) }));
     await slices.pause();
   }
   return {
@@ -124,8 +123,8 @@ async function readInSlices(
 }
 
 /**
- * The key of a rule in the rulebook. The key of numbers (`/decisions/…`) stays as it is: numbers that cannot be read
- * say nothing about the rule that they belong to.
+ * The key of a rule in the rulebook. Keys of numbers (`/decisions/…`) keep their prefix, because numbers that cannot be read
+ * say nothing about their rule.
  */
 function ruleKey(key: string): string {
   return key.replace(/^\/config\//, "");
@@ -135,15 +134,16 @@ const NUMBERS = "/decisions/";
 /** Rules that one line of the log names. */
 const MAX_NAMED = 50;
 
-/** Whether the book has a rule for this key, or numbers for one in `/decisions/`. */
+/** Whether the book has a rule, or for a key in `/decisions/` numbers, under this key. */
 function isInForce(book: Rulebook, key: string): boolean {
   if (!key.startsWith(NUMBERS)) return book.rules.has(key);
   return book.numbersOf(key.slice(NUMBERS.length)) !== undefined;
 }
 
 /**
- * One line for each version of a policy whose rules arrive or go, and one for each component whose numbers change. Numbers
- * that are only extended are logged at trace. `revision` is that of the write, by which it is found at the controller.
+ * Logs one line for each version of a policy whose rules arrive or go, and one for each component whose numbers change.
+ * Numbers whose validity is only extended are logged at trace. `revision` is that of the write, which the controller logs as
+ * well.
  */
 function logChanges(
   debug: LogLine,
@@ -193,7 +193,7 @@ function partOf(rule: Rule) {
   return { policy, hash: rule.policyHash, part };
 }
 
-/** The numbers themselves, without whose they are and how long they count. */
+/** The numbers alone, without their owner and their validity. */
 function figuresOf(numbers: LimiterNumbers | undefined): object | undefined {
   if (numbers === undefined) return undefined;
   const { policyName, policyHash, componentId, kind, ...figures } = numbers;

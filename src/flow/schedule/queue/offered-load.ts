@@ -1,24 +1,24 @@
-// The pressure at a queue: how fast tokens are asked for at it, and how important they are. Queues of several agents that
-// wait for the same tokens ask for them as often as their pressures demand, and so get them in these shares.
+// The offered load of a queue: the rate at which flows ask for tokens, weighted by priority. Queues of several agents that
+// wait for the same tokens ask for them in proportion to their offered loads, and so get them in these shares.
 
-import type { FairRequest } from "./fair-queue.ts";
+import type { Job } from "./fair-queue.ts";
 
-/** Time over which arrivals are averaged, ms; and the shortest time for which a rate is believed. */
+/** Time over which arrivals are averaged, and the shortest time from which a rate is computed, ms. */
 const WINDOW_MS = 2_000;
 const SHORTEST_MS = 100;
 
-/** Most workloads that are told apart. Further ones count as one. */
+/** Limit of workloads that are told apart. Further ones count as one. */
 const MAX_WORKLOADS = 64;
 
 interface Rate {
-  /** Tokens that arrived, the older ones counted less, as of `at`. */
+  /** Tokens that arrived until `at`; older ones count less. */
   tokens: number;
   /** The same tokens, each times the priority of its flow. */
   weighted: number;
   at: number;
 }
 
-export class Pressure {
+export class OfferedLoad {
   readonly #rates = new Map<string, Rate>();
   readonly #since: number;
 
@@ -26,7 +26,7 @@ export class Pressure {
     this.#since = now;
   }
 
-  arrived({ workload, priority, tokens }: FairRequest, now: number): void {
+  arrived({ workload, priority, tokens }: Job, now: number): void {
     const known = this.#rates.has(workload) || this.#rates.size < MAX_WORKLOADS;
     const name = known ? workload : "";
     const rate = this.#rates.get(name);
@@ -40,18 +40,18 @@ export class Pressure {
   }
 
   /**
-   * Tokens per ms, times the mean priority of their workload, which is at least `leastPriority`. A workload counts for no more
-   * than `most` tokens per ms, which is all that there is: so one that floods an agent does not take the part of those at
-   * other agents.
+   * The sum over workloads of tokens per ms times mean priority, which counts as at least `minPriority`. A workload counts
+   * for at most `maxRate` tokens per ms, the rate of the bucket, so that a flood at one agent does not take the share of
+   * workloads at other agents.
    */
-  weight(most: number, leastPriority: number, now: number): number {
+  weight(maxRate: number, minPriority: number, now: number): number {
     const age = Math.max(SHORTEST_MS, now - this.#since);
     const window = WINDOW_MS * (1 - decay(age));
     let sum = 0;
     for (const { tokens, weighted, at } of this.#rates.values()) {
       if (tokens <= 0) continue;
-      const priority = Math.max(leastPriority, weighted / tokens);
-      sum += priority * Math.min(most, (tokens * decay(now - at)) / window);
+      const priority = Math.max(minPriority, weighted / tokens);
+      sum += priority * Math.min(maxRate, (tokens * decay(now - at)) / window);
     }
     return sum;
   }

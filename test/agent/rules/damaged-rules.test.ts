@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { memoryStore } from "#store/memory.ts";
-import { call, passes } from "../kit/sluice/check.ts";
-import { counted } from "../kit/sluice/scrape.ts";
-import { until } from "../kit/until.ts";
-import { agentOn, closed, publish } from "./setup.ts";
+import { call, passes } from "../../kit/sluice/check.ts";
+import { counted } from "../../kit/sluice/scrape.ts";
+import { until } from "../../kit/until.ts";
+import { agentOn, closed, publish } from "../setup.ts";
 
 test("an unusable value of another controller is reported, and the other rules work", async (t) => {
   const { address, lines, store, health } = await agentOn(t);

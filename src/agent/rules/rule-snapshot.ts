@@ -1,4 +1,4 @@
-// The rules that an agent saw last, in a file (`etcd.snapshot_path`). An agent that starts while the store is away judges
+// Keeps the rules that an agent saw last in a file (`etcd.snapshot_path`). An agent that starts while the store is away judges
 // by them until the store answers.
 
 import { within } from "#base/async/wait.ts";
@@ -7,22 +7,22 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Batch } from "#store/store.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
-import { readSnapshot, type Snapshot, type SnapshotOwner, writeSnapshot } from "./file.ts";
+import { readSnapshot, type Snapshot, type SnapshotOwner, writeSnapshot } from "./snapshot-file.ts";
 
 interface RuleSnapshotOptions {
   readonly path: string;
   readonly owner: SnapshotOwner;
   readonly clock: Clock;
   readonly log: Pick<Log, "warn" | "error" | "info">;
-  /** Called when the agent judges by a snapshot, with the time of it in Unix ms, and with undefined when the store answers. */
-  readonly standsIn: (savedAt: number | undefined) => void;
+  /** Called with the time of the snapshot, Unix ms, when the agent begins to judge by it, and with undefined when it ends. */
+  readonly inUse: (savedAt: number | undefined) => void;
 }
 
-/** Milliseconds that the store has for its first answer before the snapshot is used. */
-export const PATIENCE_MS = 1_000;
-/** Milliseconds from a change to the write that holds it, and at least between two writes. */
+/** Time that the store has for its first answer before the snapshot is used, ms. */
+export const STORE_TIMEOUT_MS = 1_000;
+/** Time from a change to its write, and the shortest time between two writes, ms. */
 export const QUIET_MS = 5_000;
-/** The pause after a write, in durations of that write: writing takes a twentieth of the time at most. */
+/** The pause after a write is so many times as long as the write, which therefore takes a twentieth of the time at most. */
 const PAUSE_RATIO = 20;
 
 export class RuleSnapshot implements MetricSource {
@@ -30,7 +30,7 @@ export class RuleSnapshot implements MetricSource {
   /** Rules and numbers in force, by key. */
   readonly #entries = new Map<string, Uint8Array>();
   #revision = 0;
-  #state: "following" | "standing in" | "closed" = "following";
+  #state: "following" | "in use" | "closed" = "following";
   #isChanged = false;
   #disarm: (() => void) | undefined;
   #writing: Promise<void> = Promise.resolve();
@@ -42,8 +42,8 @@ export class RuleSnapshot implements MetricSource {
   }
 
   /**
-   * The batches of the store. If the first one is late, the snapshot comes before it, and the first one then says how the
-   * store differs from that, like that of a store that lost its history.
+   * The batches of the store. If the first one is late, the snapshot precedes it, and the first one then holds the
+   * difference, like that of a store that lost its history.
    */
   async *before(batches: AsyncIterable<Batch>): AsyncIterable<Batch> {
     const source = batches[Symbol.asyncIterator]();
@@ -51,18 +51,18 @@ export class RuleSnapshot implements MetricSource {
       const first = source.next();
       const snapshot = (await this.#isLate(first)) ? await this.#read() : undefined;
       if (snapshot !== undefined) {
-        this.#state = "standing in";
-        this.#options.standsIn(snapshot.savedAt);
+        this.#state = "in use";
+        this.#options.inUse(snapshot.savedAt);
         yield batchOf(snapshot);
       }
       for (let next = await first; next.done !== true; next = await source.next()) {
-        if (this.#state !== "standing in") yield next.value;
+        if (this.#state !== "in use") yield next.value;
         else {
           const keys = new Set(next.value.puts.map(({ key }) => key));
           const deletes = [...this.#entries.keys()].filter((key) => !keys.has(key));
           this.#state = "following";
           yield { ...next.value, deletes, reset: true };
-          this.#options.standsIn(undefined);
+          this.#options.inUse(undefined);
         }
       }
     } finally {
@@ -70,18 +70,18 @@ export class RuleSnapshot implements MetricSource {
     }
   }
 
-  /** Call it with each batch that has come into force. */
+  /** Call with each batch that has come into force. */
   record({ revision, puts, deletes }: Batch): void {
     for (const key of deletes) this.#entries.delete(key);
     for (const { key, value } of puts) this.#entries.set(key, value);
     this.#revision = revision;
-    // These rules came from the file, so they need not be written again.
+    // The rules of the file need not be written again.
     if (this.#state !== "following") return;
     this.#isChanged = true;
     this.#arm(QUIET_MS);
   }
 
-  /** Writes what has changed, and ends. */
+  /** Writes the last changes, and ends. */
   async close(): Promise<void> {
     this.#state = "closed";
     this.#disarm?.();
@@ -90,7 +90,7 @@ export class RuleSnapshot implements MetricSource {
   }
 
   collect(to: MetricSink): void {
-    to.number("sluice_rules_from_snapshot", [], this.#state === "standing in" ? 1 : 0);
+    to.number("sluice_rules_from_snapshot", [], this.#state === "in use" ? 1 : 0);
     for (const result of ["success", "failure"] as const)
       to.number("sluice_rule_snapshots_total", [result], this.#writes[result]);
   }
@@ -100,7 +100,7 @@ export class RuleSnapshot implements MetricSource {
       () => false,
       () => false,
     );
-    return within(PATIENCE_MS, this.#options.clock, came, () => true);
+    return within(STORE_TIMEOUT_MS, this.#options.clock, came, () => true);
   }
 
   async #read(): Promise<Snapshot | undefined> {

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { follow } from "#agent/follow.ts";
+import { follow } from "#agent/rules/follow.ts";
 import { seededChance } from "#base/chance.ts";
 import type { CircuitDecision } from "#circuit/decision.ts";
 import { grantOf, Pending, type Verdict } from "#flow/flow.ts";
@@ -16,9 +16,9 @@ import type { Op } from "#store/store.ts";
 import { COMPLETE } from "#sync/keys.ts";
 import { decisionEntries } from "#sync/publish/decision.ts";
 import { configEntries } from "#sync/publish/policy.ts";
-import { fakeClock } from "../kit/clock.ts";
-import { flowOf, recordingObserver } from "../kit/sluice/flow.ts";
-import { memoryLog, silentLog } from "../kit/sluice/log.ts";
+import { fakeClock } from "../../kit/clock.ts";
+import { flowOf, recordingObserver } from "../../kit/sluice/flow.ts";
+import { memoryLog, silentLog } from "../../kit/sluice/log.ts";
 
 const OWNER = { componentId: "root.0", agentGroups: ["default"] } as const;
 const HERE = { control_point: "here", agent_group: "default", service: "any" };
@@ -95,7 +95,7 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
     kept: () => undefined,
     applied(revision, trouble) {
       reached = revision;
-      refused += trouble.refused.size;
+      refused += trouble.rejected.size;
       seen.resolve();
       seen = Promise.withResolvers();
     },
@@ -343,9 +343,9 @@ test("a rule that is refused, or runs without a part, is reported until its key 
     signal: stop.signal,
     log: silentLog(),
     kept: () => undefined,
-    applied(_, { refused, partial, added }) {
+    applied(_, { rejected, partial, added }) {
       const names = (keys: Iterable<string>) => [...keys].map((key) => key.split("/")[0]).join();
-      reports.push([names(refused.keys()), names(partial.keys()), names(added)]);
+      reports.push([names(rejected.keys()), names(partial.keys()), names(added)]);
       seen.resolve();
       seen = Promise.withResolvers();
     },
