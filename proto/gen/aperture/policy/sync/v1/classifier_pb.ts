@@ -5,15 +5,15 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Classifier } from "../../language/v1/flowcontrol_pb.ts";
-import { file_aperture_policy_language_v1_flowcontrol } from "../../language/v1/flowcontrol_pb.ts";
+import type { Classifier } from "../../language/v1/language_pb.ts";
+import { file_aperture_policy_language_v1_language } from "../../language/v1/language_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file aperture/policy/sync/v1/classifier.proto.
  */
 export const file_aperture_policy_sync_v1_classifier: GenFile = /*@__PURE__*/
-  fileDesc("CihhcGVydHVyZS9wb2xpY3kvc3luYy92MS9jbGFzc2lmaWVyLnByb3RvEhdhcGVydHVyZS5wb2xpY3kuc3luYy52MSKeAQoRQ2xhc3NpZmllcldyYXBwZXISTAoVY2xhc3NpZmllcl9hdHRyaWJ1dGVzGAEgASgLMi0uYXBlcnR1cmUucG9saWN5LnN5bmMudjEuQ2xhc3NpZmllckF0dHJpYnV0ZXMSOwoKY2xhc3NpZmllchgCIAEoCzInLmFwZXJ0dXJlLnBvbGljeS5sYW5ndWFnZS52MS5DbGFzc2lmaWVyIloKFENsYXNzaWZpZXJBdHRyaWJ1dGVzEhMKC3BvbGljeV9uYW1lGAEgASgJEhMKC3BvbGljeV9oYXNoGAIgASgJEhgKEGNsYXNzaWZpZXJfaW5kZXgYAyABKANiBnByb3RvMw", [file_aperture_policy_language_v1_flowcontrol]);
+  fileDesc("CihhcGVydHVyZS9wb2xpY3kvc3luYy92MS9jbGFzc2lmaWVyLnByb3RvEhdhcGVydHVyZS5wb2xpY3kuc3luYy52MSKeAQoRQ2xhc3NpZmllcldyYXBwZXISTAoVY2xhc3NpZmllcl9hdHRyaWJ1dGVzGAEgASgLMi0uYXBlcnR1cmUucG9saWN5LnN5bmMudjEuQ2xhc3NpZmllckF0dHJpYnV0ZXMSOwoKY2xhc3NpZmllchgCIAEoCzInLmFwZXJ0dXJlLnBvbGljeS5sYW5ndWFnZS52MS5DbGFzc2lmaWVyIloKFENsYXNzaWZpZXJBdHRyaWJ1dGVzEhMKC3BvbGljeV9uYW1lGAEgASgJEhMKC3BvbGljeV9oYXNoGAIgASgJEhgKEGNsYXNzaWZpZXJfaW5kZXgYAyABKANiBnByb3RvMw", [file_aperture_policy_language_v1_language]);
 
 /**
  * A classifier, and the policy that it belongs to.

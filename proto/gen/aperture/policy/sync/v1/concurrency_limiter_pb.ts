@@ -5,8 +5,8 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { ConcurrencyLimiter } from "../../language/v1/flowcontrol_pb.ts";
-import { file_aperture_policy_language_v1_flowcontrol } from "../../language/v1/flowcontrol_pb.ts";
+import type { ConcurrencyLimiter } from "../../language/v1/language_pb.ts";
+import { file_aperture_policy_language_v1_language } from "../../language/v1/language_pb.ts";
 import type { CommonAttributes } from "./common_attributes_pb.ts";
 import { file_aperture_policy_sync_v1_common_attributes } from "./common_attributes_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file aperture/policy/sync/v1/concurrency_limiter.proto.
  */
 export const file_aperture_policy_sync_v1_concurrency_limiter: GenFile = /*@__PURE__*/
-  fileDesc("CjFhcGVydHVyZS9wb2xpY3kvc3luYy92MS9jb25jdXJyZW5jeV9saW1pdGVyLnByb3RvEhdhcGVydHVyZS5wb2xpY3kuc3luYy52MSKvAQoZQ29uY3VycmVuY3lMaW1pdGVyV3JhcHBlchJEChFjb21tb25fYXR0cmlidXRlcxgBIAEoCzIpLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbW1vbkF0dHJpYnV0ZXMSTAoTY29uY3VycmVuY3lfbGltaXRlchgCIAEoCzIvLmFwZXJ0dXJlLnBvbGljeS5sYW5ndWFnZS52MS5Db25jdXJyZW5jeUxpbWl0ZXIixAEKIUNvbmN1cnJlbmN5TGltaXRlckRlY2lzaW9uV3JhcHBlchJEChFjb21tb25fYXR0cmlidXRlcxgBIAEoCzIpLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbW1vbkF0dHJpYnV0ZXMSWQocY29uY3VycmVuY3lfbGltaXRlcl9kZWNpc2lvbhgCIAEoCzIzLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbmN1cnJlbmN5TGltaXRlckRlY2lzaW9uIngKGkNvbmN1cnJlbmN5TGltaXRlckRlY2lzaW9uEhcKD21heF9jb25jdXJyZW5jeRgBIAEoARIUCgxwYXNzX3Rocm91Z2gYAiABKAgSGgoMZmFpbHVyZV9tb2RlGNAPIAEoCUgAiAEBQg8KDV9mYWlsdXJlX21vZGViBnByb3RvMw", [file_aperture_policy_language_v1_flowcontrol, file_aperture_policy_sync_v1_common_attributes]);
+  fileDesc("CjFhcGVydHVyZS9wb2xpY3kvc3luYy92MS9jb25jdXJyZW5jeV9saW1pdGVyLnByb3RvEhdhcGVydHVyZS5wb2xpY3kuc3luYy52MSKvAQoZQ29uY3VycmVuY3lMaW1pdGVyV3JhcHBlchJEChFjb21tb25fYXR0cmlidXRlcxgBIAEoCzIpLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbW1vbkF0dHJpYnV0ZXMSTAoTY29uY3VycmVuY3lfbGltaXRlchgCIAEoCzIvLmFwZXJ0dXJlLnBvbGljeS5sYW5ndWFnZS52MS5Db25jdXJyZW5jeUxpbWl0ZXIixAEKIUNvbmN1cnJlbmN5TGltaXRlckRlY2lzaW9uV3JhcHBlchJEChFjb21tb25fYXR0cmlidXRlcxgBIAEoCzIpLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbW1vbkF0dHJpYnV0ZXMSWQocY29uY3VycmVuY3lfbGltaXRlcl9kZWNpc2lvbhgCIAEoCzIzLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbmN1cnJlbmN5TGltaXRlckRlY2lzaW9uIngKGkNvbmN1cnJlbmN5TGltaXRlckRlY2lzaW9uEhcKD21heF9jb25jdXJyZW5jeRgBIAEoARIUCgxwYXNzX3Rocm91Z2gYAiABKAgSGgoMZmFpbHVyZV9tb2RlGNAPIAEoCUgAiAEBQg8KDV9mYWlsdXJlX21vZGViBnByb3RvMw", [file_aperture_policy_language_v1_language, file_aperture_policy_sync_v1_common_attributes]);
 
 /**
  * The component, and the policy that it belongs to.

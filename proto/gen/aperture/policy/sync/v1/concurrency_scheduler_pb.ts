@@ -5,8 +5,8 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { ConcurrencyScheduler } from "../../language/v1/flowcontrol_pb.ts";
-import { file_aperture_policy_language_v1_flowcontrol } from "../../language/v1/flowcontrol_pb.ts";
+import type { ConcurrencyScheduler } from "../../language/v1/language_pb.ts";
+import { file_aperture_policy_language_v1_language } from "../../language/v1/language_pb.ts";
 import type { CommonAttributes } from "./common_attributes_pb.ts";
 import { file_aperture_policy_sync_v1_common_attributes } from "./common_attributes_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file aperture/policy/sync/v1/concurrency_scheduler.proto.
  */
 export const file_aperture_policy_sync_v1_concurrency_scheduler: GenFile = /*@__PURE__*/
-  fileDesc("CjNhcGVydHVyZS9wb2xpY3kvc3luYy92MS9jb25jdXJyZW5jeV9zY2hlZHVsZXIucHJvdG8SF2FwZXJ0dXJlLnBvbGljeS5zeW5jLnYxIrUBChtDb25jdXJyZW5jeVNjaGVkdWxlcldyYXBwZXISRAoRY29tbW9uX2F0dHJpYnV0ZXMYASABKAsyKS5hcGVydHVyZS5wb2xpY3kuc3luYy52MS5Db21tb25BdHRyaWJ1dGVzElAKFWNvbmN1cnJlbmN5X3NjaGVkdWxlchgCIAEoCzIxLmFwZXJ0dXJlLnBvbGljeS5sYW5ndWFnZS52MS5Db25jdXJyZW5jeVNjaGVkdWxlcmIGcHJvdG8z", [file_aperture_policy_language_v1_flowcontrol, file_aperture_policy_sync_v1_common_attributes]);
+  fileDesc("CjNhcGVydHVyZS9wb2xpY3kvc3luYy92MS9jb25jdXJyZW5jeV9zY2hlZHVsZXIucHJvdG8SF2FwZXJ0dXJlLnBvbGljeS5zeW5jLnYxIrUBChtDb25jdXJyZW5jeVNjaGVkdWxlcldyYXBwZXISRAoRY29tbW9uX2F0dHJpYnV0ZXMYASABKAsyKS5hcGVydHVyZS5wb2xpY3kuc3luYy52MS5Db21tb25BdHRyaWJ1dGVzElAKFWNvbmN1cnJlbmN5X3NjaGVkdWxlchgCIAEoCzIxLmFwZXJ0dXJlLnBvbGljeS5sYW5ndWFnZS52MS5Db25jdXJyZW5jeVNjaGVkdWxlcmIGcHJvdG8z", [file_aperture_policy_language_v1_language, file_aperture_policy_sync_v1_common_attributes]);
 
 /**
  * The component, and the policy that it belongs to.

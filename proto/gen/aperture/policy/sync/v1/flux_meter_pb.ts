@@ -5,15 +5,15 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { FluxMeter } from "../../language/v1/flowcontrol_pb.ts";
-import { file_aperture_policy_language_v1_flowcontrol } from "../../language/v1/flowcontrol_pb.ts";
+import type { FluxMeter } from "../../language/v1/language_pb.ts";
+import { file_aperture_policy_language_v1_language } from "../../language/v1/language_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file aperture/policy/sync/v1/flux_meter.proto.
  */
 export const file_aperture_policy_sync_v1_flux_meter: GenFile = /*@__PURE__*/
-  fileDesc("CihhcGVydHVyZS9wb2xpY3kvc3luYy92MS9mbHV4X21ldGVyLnByb3RvEhdhcGVydHVyZS5wb2xpY3kuc3luYy52MSJ8ChBGbHV4TWV0ZXJXcmFwcGVyEjoKCmZsdXhfbWV0ZXIYASABKAsyJi5hcGVydHVyZS5wb2xpY3kubGFuZ3VhZ2UudjEuRmx1eE1ldGVyEhcKD2ZsdXhfbWV0ZXJfbmFtZRgEIAEoCRITCgtwb2xpY3lfbmFtZRgFIAEoCWIGcHJvdG8z", [file_aperture_policy_language_v1_flowcontrol]);
+  fileDesc("CihhcGVydHVyZS9wb2xpY3kvc3luYy92MS9mbHV4X21ldGVyLnByb3RvEhdhcGVydHVyZS5wb2xpY3kuc3luYy52MSJ8ChBGbHV4TWV0ZXJXcmFwcGVyEjoKCmZsdXhfbWV0ZXIYASABKAsyJi5hcGVydHVyZS5wb2xpY3kubGFuZ3VhZ2UudjEuRmx1eE1ldGVyEhcKD2ZsdXhfbWV0ZXJfbmFtZRgEIAEoCRITCgtwb2xpY3lfbmFtZRgFIAEoCWIGcHJvdG8z", [file_aperture_policy_language_v1_language]);
 
 /**
  * The meter, and the policy that it belongs to.

@@ -5,15 +5,15 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { InfraMeter } from "../../language/v1/telemetry_collector_pb.ts";
-import { file_aperture_policy_language_v1_telemetry_collector } from "../../language/v1/telemetry_collector_pb.ts";
+import type { InfraMeter } from "../../language/v1/language_pb.ts";
+import { file_aperture_policy_language_v1_language } from "../../language/v1/language_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file aperture/policy/sync/v1/infra_meter.proto.
  */
 export const file_aperture_policy_sync_v1_infra_meter: GenFile = /*@__PURE__*/
-  fileDesc("CilhcGVydHVyZS9wb2xpY3kvc3luYy92MS9pbmZyYV9tZXRlci5wcm90bxIXYXBlcnR1cmUucG9saWN5LnN5bmMudjEigAEKEUluZnJhTWV0ZXJXcmFwcGVyEjwKC2luZnJhX21ldGVyGAEgASgLMicuYXBlcnR1cmUucG9saWN5Lmxhbmd1YWdlLnYxLkluZnJhTWV0ZXISGAoQaW5mcmFfbWV0ZXJfbmFtZRgCIAEoCRITCgtwb2xpY3lfbmFtZRgDIAEoCWIGcHJvdG8z", [file_aperture_policy_language_v1_telemetry_collector]);
+  fileDesc("CilhcGVydHVyZS9wb2xpY3kvc3luYy92MS9pbmZyYV9tZXRlci5wcm90bxIXYXBlcnR1cmUucG9saWN5LnN5bmMudjEigAEKEUluZnJhTWV0ZXJXcmFwcGVyEjwKC2luZnJhX21ldGVyGAEgASgLMicuYXBlcnR1cmUucG9saWN5Lmxhbmd1YWdlLnYxLkluZnJhTWV0ZXISGAoQaW5mcmFfbWV0ZXJfbmFtZRgCIAEoCRITCgtwb2xpY3lfbmFtZRgDIAEoCWIGcHJvdG8z", [file_aperture_policy_language_v1_language]);
 
 /**
  * The meter, and the policy that it belongs to.

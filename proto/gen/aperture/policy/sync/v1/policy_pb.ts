@@ -5,8 +5,8 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Policy } from "../../language/v1/policy_pb.ts";
-import { file_aperture_policy_language_v1_policy } from "../../language/v1/policy_pb.ts";
+import type { Policy } from "../../language/v1/language_pb.ts";
+import { file_aperture_policy_language_v1_language } from "../../language/v1/language_pb.ts";
 import type { CommonAttributes } from "./common_attributes_pb.ts";
 import { file_aperture_policy_sync_v1_common_attributes } from "./common_attributes_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
@@ -15,7 +15,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file aperture/policy/sync/v1/policy.proto.
  */
 export const file_aperture_policy_sync_v1_policy: GenFile = /*@__PURE__*/
-  fileDesc("CiRhcGVydHVyZS9wb2xpY3kvc3luYy92MS9wb2xpY3kucHJvdG8SF2FwZXJ0dXJlLnBvbGljeS5zeW5jLnYxIvMBCg1Qb2xpY3lXcmFwcGVyEkQKEWNvbW1vbl9hdHRyaWJ1dGVzGAEgASgLMikuYXBlcnR1cmUucG9saWN5LnN5bmMudjEuQ29tbW9uQXR0cmlidXRlcxIzCgZwb2xpY3kYAiABKAsyIy5hcGVydHVyZS5wb2xpY3kubGFuZ3VhZ2UudjEuUG9saWN5Ej0KBnNvdXJjZRgDIAEoDjItLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLlBvbGljeVdyYXBwZXIuU291cmNlIigKBlNvdXJjZRILCgdVTktOT1dOEAASCAoERVRDRBABEgcKA0s4UxACIsUBCg5Qb2xpY3lXcmFwcGVycxJUCg9wb2xpY3lfd3JhcHBlcnMYASADKAsyOy5hcGVydHVyZS5wb2xpY3kuc3luYy52MS5Qb2xpY3lXcmFwcGVycy5Qb2xpY3lXcmFwcGVyc0VudHJ5Gl0KE1BvbGljeVdyYXBwZXJzRW50cnkSCwoDa2V5GAEgASgJEjUKBXZhbHVlGAIgASgLMiYuYXBlcnR1cmUucG9saWN5LnN5bmMudjEuUG9saWN5V3JhcHBlcjoCOAFiBnByb3RvMw", [file_aperture_policy_language_v1_policy, file_aperture_policy_sync_v1_common_attributes]);
+  fileDesc("CiRhcGVydHVyZS9wb2xpY3kvc3luYy92MS9wb2xpY3kucHJvdG8SF2FwZXJ0dXJlLnBvbGljeS5zeW5jLnYxIvMBCg1Qb2xpY3lXcmFwcGVyEkQKEWNvbW1vbl9hdHRyaWJ1dGVzGAEgASgLMikuYXBlcnR1cmUucG9saWN5LnN5bmMudjEuQ29tbW9uQXR0cmlidXRlcxIzCgZwb2xpY3kYAiABKAsyIy5hcGVydHVyZS5wb2xpY3kubGFuZ3VhZ2UudjEuUG9saWN5Ej0KBnNvdXJjZRgDIAEoDjItLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLlBvbGljeVdyYXBwZXIuU291cmNlIigKBlNvdXJjZRILCgdVTktOT1dOEAASCAoERVRDRBABEgcKA0s4UxACIsUBCg5Qb2xpY3lXcmFwcGVycxJUCg9wb2xpY3lfd3JhcHBlcnMYASADKAsyOy5hcGVydHVyZS5wb2xpY3kuc3luYy52MS5Qb2xpY3lXcmFwcGVycy5Qb2xpY3lXcmFwcGVyc0VudHJ5Gl0KE1BvbGljeVdyYXBwZXJzRW50cnkSCwoDa2V5GAEgASgJEjUKBXZhbHVlGAIgASgLMiYuYXBlcnR1cmUucG9saWN5LnN5bmMudjEuUG9saWN5V3JhcHBlcjoCOAFiBnByb3RvMw", [file_aperture_policy_language_v1_language, file_aperture_policy_sync_v1_common_attributes]);
 
 /**
  * A policy, its name and version, and its source.

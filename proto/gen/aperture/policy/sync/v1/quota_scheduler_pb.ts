@@ -5,8 +5,8 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { QuotaScheduler } from "../../language/v1/flowcontrol_pb.ts";
-import { file_aperture_policy_language_v1_flowcontrol } from "../../language/v1/flowcontrol_pb.ts";
+import type { QuotaScheduler } from "../../language/v1/language_pb.ts";
+import { file_aperture_policy_language_v1_language } from "../../language/v1/language_pb.ts";
 import type { CommonAttributes } from "./common_attributes_pb.ts";
 import { file_aperture_policy_sync_v1_common_attributes } from "./common_attributes_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file aperture/policy/sync/v1/quota_scheduler.proto.
  */
 export const file_aperture_policy_sync_v1_quota_scheduler: GenFile = /*@__PURE__*/
-  fileDesc("Ci1hcGVydHVyZS9wb2xpY3kvc3luYy92MS9xdW90YV9zY2hlZHVsZXIucHJvdG8SF2FwZXJ0dXJlLnBvbGljeS5zeW5jLnYxIqMBChVRdW90YVNjaGVkdWxlcldyYXBwZXISRAoRY29tbW9uX2F0dHJpYnV0ZXMYASABKAsyKS5hcGVydHVyZS5wb2xpY3kuc3luYy52MS5Db21tb25BdHRyaWJ1dGVzEkQKD3F1b3RhX3NjaGVkdWxlchgCIAEoCzIrLmFwZXJ0dXJlLnBvbGljeS5sYW5ndWFnZS52MS5RdW90YVNjaGVkdWxlcmIGcHJvdG8z", [file_aperture_policy_language_v1_flowcontrol, file_aperture_policy_sync_v1_common_attributes]);
+  fileDesc("Ci1hcGVydHVyZS9wb2xpY3kvc3luYy92MS9xdW90YV9zY2hlZHVsZXIucHJvdG8SF2FwZXJ0dXJlLnBvbGljeS5zeW5jLnYxIqMBChVRdW90YVNjaGVkdWxlcldyYXBwZXISRAoRY29tbW9uX2F0dHJpYnV0ZXMYASABKAsyKS5hcGVydHVyZS5wb2xpY3kuc3luYy52MS5Db21tb25BdHRyaWJ1dGVzEkQKD3F1b3RhX3NjaGVkdWxlchgCIAEoCzIrLmFwZXJ0dXJlLnBvbGljeS5sYW5ndWFnZS52MS5RdW90YVNjaGVkdWxlcmIGcHJvdG8z", [file_aperture_policy_language_v1_language, file_aperture_policy_sync_v1_common_attributes]);
 
 /**
  * The component, and the policy that it belongs to.

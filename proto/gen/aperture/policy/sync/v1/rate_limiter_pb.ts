@@ -5,8 +5,8 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { RateLimiter } from "../../language/v1/flowcontrol_pb.ts";
-import { file_aperture_policy_language_v1_flowcontrol } from "../../language/v1/flowcontrol_pb.ts";
+import type { RateLimiter } from "../../language/v1/language_pb.ts";
+import { file_aperture_policy_language_v1_language } from "../../language/v1/language_pb.ts";
 import type { CommonAttributes } from "./common_attributes_pb.ts";
 import { file_aperture_policy_sync_v1_common_attributes } from "./common_attributes_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file aperture/policy/sync/v1/rate_limiter.proto.
  */
 export const file_aperture_policy_sync_v1_rate_limiter: GenFile = /*@__PURE__*/
-  fileDesc("CiphcGVydHVyZS9wb2xpY3kvc3luYy92MS9yYXRlX2xpbWl0ZXIucHJvdG8SF2FwZXJ0dXJlLnBvbGljeS5zeW5jLnYxIpoBChJSYXRlTGltaXRlcldyYXBwZXISRAoRY29tbW9uX2F0dHJpYnV0ZXMYASABKAsyKS5hcGVydHVyZS5wb2xpY3kuc3luYy52MS5Db21tb25BdHRyaWJ1dGVzEj4KDHJhdGVfbGltaXRlchgCIAEoCzIoLmFwZXJ0dXJlLnBvbGljeS5sYW5ndWFnZS52MS5SYXRlTGltaXRlciKvAQoaUmF0ZUxpbWl0ZXJEZWNpc2lvbldyYXBwZXISRAoRY29tbW9uX2F0dHJpYnV0ZXMYASABKAsyKS5hcGVydHVyZS5wb2xpY3kuc3luYy52MS5Db21tb25BdHRyaWJ1dGVzEksKFXJhdGVfbGltaXRlcl9kZWNpc2lvbhgCIAEoCzIsLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLlJhdGVMaW1pdGVyRGVjaXNpb24ihgEKE1JhdGVMaW1pdGVyRGVjaXNpb24SFwoPYnVja2V0X2NhcGFjaXR5GAEgASgBEhMKC2ZpbGxfYW1vdW50GAIgASgBEhQKDHBhc3NfdGhyb3VnaBgDIAEoCBIaCgxmYWlsdXJlX21vZGUY0A8gASgJSACIAQFCDwoNX2ZhaWx1cmVfbW9kZWIGcHJvdG8z", [file_aperture_policy_language_v1_flowcontrol, file_aperture_policy_sync_v1_common_attributes]);
+  fileDesc("CiphcGVydHVyZS9wb2xpY3kvc3luYy92MS9yYXRlX2xpbWl0ZXIucHJvdG8SF2FwZXJ0dXJlLnBvbGljeS5zeW5jLnYxIpoBChJSYXRlTGltaXRlcldyYXBwZXISRAoRY29tbW9uX2F0dHJpYnV0ZXMYASABKAsyKS5hcGVydHVyZS5wb2xpY3kuc3luYy52MS5Db21tb25BdHRyaWJ1dGVzEj4KDHJhdGVfbGltaXRlchgCIAEoCzIoLmFwZXJ0dXJlLnBvbGljeS5sYW5ndWFnZS52MS5SYXRlTGltaXRlciKvAQoaUmF0ZUxpbWl0ZXJEZWNpc2lvbldyYXBwZXISRAoRY29tbW9uX2F0dHJpYnV0ZXMYASABKAsyKS5hcGVydHVyZS5wb2xpY3kuc3luYy52MS5Db21tb25BdHRyaWJ1dGVzEksKFXJhdGVfbGltaXRlcl9kZWNpc2lvbhgCIAEoCzIsLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLlJhdGVMaW1pdGVyRGVjaXNpb24ihgEKE1JhdGVMaW1pdGVyRGVjaXNpb24SFwoPYnVja2V0X2NhcGFjaXR5GAEgASgBEhMKC2ZpbGxfYW1vdW50GAIgASgBEhQKDHBhc3NfdGhyb3VnaBgDIAEoCBIaCgxmYWlsdXJlX21vZGUY0A8gASgJSACIAQFCDwoNX2ZhaWx1cmVfbW9kZWIGcHJvdG8z", [file_aperture_policy_language_v1_language, file_aperture_policy_sync_v1_common_attributes]);
 
 /**
  * The component, and the policy that it belongs to.

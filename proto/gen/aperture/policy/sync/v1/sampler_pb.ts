@@ -5,8 +5,8 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Sampler } from "../../language/v1/flowcontrol_pb.ts";
-import { file_aperture_policy_language_v1_flowcontrol } from "../../language/v1/flowcontrol_pb.ts";
+import type { Sampler } from "../../language/v1/language_pb.ts";
+import { file_aperture_policy_language_v1_language } from "../../language/v1/language_pb.ts";
 import type { CommonAttributes } from "./common_attributes_pb.ts";
 import { file_aperture_policy_sync_v1_common_attributes } from "./common_attributes_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file aperture/policy/sync/v1/sampler.proto.
  */
 export const file_aperture_policy_sync_v1_sampler: GenFile = /*@__PURE__*/
-  fileDesc("CiVhcGVydHVyZS9wb2xpY3kvc3luYy92MS9zYW1wbGVyLnByb3RvEhdhcGVydHVyZS5wb2xpY3kuc3luYy52MSKNAQoOU2FtcGxlcldyYXBwZXISRAoRY29tbW9uX2F0dHJpYnV0ZXMYASABKAsyKS5hcGVydHVyZS5wb2xpY3kuc3luYy52MS5Db21tb25BdHRyaWJ1dGVzEjUKB3NhbXBsZXIYAiABKAsyJC5hcGVydHVyZS5wb2xpY3kubGFuZ3VhZ2UudjEuU2FtcGxlciKiAQoWU2FtcGxlckRlY2lzaW9uV3JhcHBlchJEChFjb21tb25fYXR0cmlidXRlcxgBIAEoCzIpLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbW1vbkF0dHJpYnV0ZXMSQgoQc2FtcGxlcl9kZWNpc2lvbhgCIAEoCzIoLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLlNhbXBsZXJEZWNpc2lvbiJ8Cg9TYW1wbGVyRGVjaXNpb24SGQoRYWNjZXB0X3BlcmNlbnRhZ2UYASABKAESIQoZcGFzc190aHJvdWdoX2xhYmVsX3ZhbHVlcxgCIAMoCRIaCgxmYWlsdXJlX21vZGUY0A8gASgJSACIAQFCDwoNX2ZhaWx1cmVfbW9kZWIGcHJvdG8z", [file_aperture_policy_language_v1_flowcontrol, file_aperture_policy_sync_v1_common_attributes]);
+  fileDesc("CiVhcGVydHVyZS9wb2xpY3kvc3luYy92MS9zYW1wbGVyLnByb3RvEhdhcGVydHVyZS5wb2xpY3kuc3luYy52MSKNAQoOU2FtcGxlcldyYXBwZXISRAoRY29tbW9uX2F0dHJpYnV0ZXMYASABKAsyKS5hcGVydHVyZS5wb2xpY3kuc3luYy52MS5Db21tb25BdHRyaWJ1dGVzEjUKB3NhbXBsZXIYAiABKAsyJC5hcGVydHVyZS5wb2xpY3kubGFuZ3VhZ2UudjEuU2FtcGxlciKiAQoWU2FtcGxlckRlY2lzaW9uV3JhcHBlchJEChFjb21tb25fYXR0cmlidXRlcxgBIAEoCzIpLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbW1vbkF0dHJpYnV0ZXMSQgoQc2FtcGxlcl9kZWNpc2lvbhgCIAEoCzIoLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLlNhbXBsZXJEZWNpc2lvbiJ8Cg9TYW1wbGVyRGVjaXNpb24SGQoRYWNjZXB0X3BlcmNlbnRhZ2UYASABKAESIQoZcGFzc190aHJvdWdoX2xhYmVsX3ZhbHVlcxgCIAMoCRIaCgxmYWlsdXJlX21vZGUY0A8gASgJSACIAQFCDwoNX2ZhaWx1cmVfbW9kZWIGcHJvdG8z", [file_aperture_policy_language_v1_language, file_aperture_policy_sync_v1_common_attributes]);
 
 /**
  * The component, and the policy that it belongs to.

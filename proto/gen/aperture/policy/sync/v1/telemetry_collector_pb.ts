@@ -5,15 +5,15 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
-import type { TelemetryCollector } from "../../language/v1/telemetry_collector_pb.ts";
-import { file_aperture_policy_language_v1_telemetry_collector } from "../../language/v1/telemetry_collector_pb.ts";
+import type { TelemetryCollector } from "../../language/v1/language_pb.ts";
+import { file_aperture_policy_language_v1_language } from "../../language/v1/language_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file aperture/policy/sync/v1/telemetry_collector.proto.
  */
 export const file_aperture_policy_sync_v1_telemetry_collector: GenFile = /*@__PURE__*/
-  fileDesc("CjFhcGVydHVyZS9wb2xpY3kvc3luYy92MS90ZWxlbWV0cnlfY29sbGVjdG9yLnByb3RvEhdhcGVydHVyZS5wb2xpY3kuc3luYy52MSKeAQoZVGVsZW1ldHJ5Q29sbGVjdG9yV3JhcHBlchJMChN0ZWxlbWV0cnlfY29sbGVjdG9yGAEgASgLMi8uYXBlcnR1cmUucG9saWN5Lmxhbmd1YWdlLnYxLlRlbGVtZXRyeUNvbGxlY3RvchIeChZ0ZWxlbWV0cnlfY29sbGVjdG9yX2lkGAQgASgDEhMKC3BvbGljeV9uYW1lGAUgASgJYgZwcm90bzM", [file_aperture_policy_language_v1_telemetry_collector]);
+  fileDesc("CjFhcGVydHVyZS9wb2xpY3kvc3luYy92MS90ZWxlbWV0cnlfY29sbGVjdG9yLnByb3RvEhdhcGVydHVyZS5wb2xpY3kuc3luYy52MSKeAQoZVGVsZW1ldHJ5Q29sbGVjdG9yV3JhcHBlchJMChN0ZWxlbWV0cnlfY29sbGVjdG9yGAEgASgLMi8uYXBlcnR1cmUucG9saWN5Lmxhbmd1YWdlLnYxLlRlbGVtZXRyeUNvbGxlY3RvchIeChZ0ZWxlbWV0cnlfY29sbGVjdG9yX2lkGAQgASgDEhMKC3BvbGljeV9uYW1lGAUgASgJYgZwcm90bzM", [file_aperture_policy_language_v1_language]);
 
 /**
  * The collector, and the policy that it belongs to.
