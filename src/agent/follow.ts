@@ -13,6 +13,7 @@ import { Slices } from "#runtime/life/slices.ts";
 import type { Batch, Store } from "#store/store.ts";
 import { agentPrefixes, type RuleChanges, readBatch } from "#sync/follow/batch.ts";
 import { keepRules } from "#sync/follow/rule-keeper.ts";
+import { ruleKey } from "#sync/keys.ts";
 import type { RuleSnapshot } from "./snapshot/rule-snapshot.ts";
 
 export interface Following {
@@ -71,7 +72,9 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
   const watched = store.watch(agentPrefixes(group), signal);
   const batches = snapshot?.before(watched) ?? watched;
   for await (const batch of keepRules(batches, { group, clock, kept })) {
-    for (const key of [...batch.deletes, ...batch.puts.map((entry) => entry.key)].map(ruleKey)) {
+    for (const key of [...batch.deletes, ...batch.puts.map((entry) => entry.key)].map(
+      reportedKey,
+    )) {
       refused.delete(key);
       partial.delete(key);
     }
@@ -86,8 +89,8 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
     const refuse = (key: string, { message }: Fault): void => {
       add(refused, key, { message, hasPredecessor: isInForce(book, key) });
     };
-    for (const [key, fault] of faults) refuse(ruleKey(key), fault);
-    for (const [key, part] of notRun) add(partial, ruleKey(key), part);
+    for (const [key, fault] of faults) refuse(reportedKey(key), fault);
+    for (const [key, part] of notRun) add(partial, reportedKey(key), part);
     for (const { key, fault } of refusals) refuse(key, fault);
     applied(batch.revision, { refused, partial, added });
     log.debug?.(
@@ -123,22 +126,20 @@ async function readInSlices(
   };
 }
 
-/**
- * The key of a rule in the rulebook. The key of numbers (`/decisions/…`) stays as it is: numbers that cannot be read
- * say nothing about the rule that they belong to.
- */
-function ruleKey(key: string): string {
-  return key.replace(/^\/config\//, "");
+const NUMBERS = "/decisions/";
+
+/** The key that reports name. Unreadable numbers (`/decisions/…`) say nothing about the rule that they belong to. */
+function reportedKey(key: string): string {
+  return key.startsWith(NUMBERS) ? key : ruleKey(key);
 }
 
-const NUMBERS = "/decisions/";
 /** Rules that one line of the log names. */
 const MAX_NAMED = 50;
 
 /** Whether the book has a rule for this key, or numbers for one in `/decisions/`. */
 function isInForce(book: Rulebook, key: string): boolean {
   if (!key.startsWith(NUMBERS)) return book.rules.has(key);
-  return book.numbersOf(key.slice(NUMBERS.length)) !== undefined;
+  return book.numbersOf(ruleKey(key)) !== undefined;
 }
 
 /**
