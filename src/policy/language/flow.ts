@@ -1,4 +1,4 @@
-// Components that agents carry out on flows: rate and concurrency limiters, samplers and load ramps.
+// Components that agents carry out on flows: rate and concurrency limiters, and samplers.
 
 import { formatSeconds } from "#base/duration.ts";
 import { FAILURE_MODES } from "#base/failure-mode.ts";
@@ -11,9 +11,7 @@ import {
   configKey,
   duration,
   durationOr,
-  each,
   enumeration,
-  filledList,
   flag,
   list,
   message,
@@ -24,7 +22,7 @@ import {
   uint32,
   type ValueOf,
 } from "./field.ts";
-import { input, ins, output, outs, reading } from "./ports.ts";
+import { input, ins, output, reading } from "./ports.ts";
 import { selectors } from "./selector.ts";
 
 const STATUSES: ReadonlyMap<string, number> = new Map(
@@ -57,25 +55,34 @@ const INVALID = "a required input is invalid";
 const NO_DECISION = "there is no decision (not yet, or no longer)";
 const NO_ROOM = "there is no room for another key";
 
-const onFailure = (tag: number, because: string, usual: string) =>
-  choice(tag, FAILURE_MODES).about(
-    `What happens while the limiter cannot decide, because ${because}. Default: ${usual}. [More](#when-a-limiter-cannot-decide).`,
-  );
+interface Undecided {
+  /** The label that a flow may lack. */
+  readonly label: string;
+  /** The meaning of `default_key`, and the default. */
+  readonly keyless: string;
+  readonly because: string;
+  readonly usual: string;
+}
 
-const onKeyedFailure = (tag: number) =>
-  onFailure(tag, `${INVALID}, ${NO_DECISION}, or ${NO_ROOM}`, "`local`");
+/** The parameters that all limiters have: what happens to flows that they cannot judge. */
+const undecided = ({ label, keyless, because, usual }: Undecided) =>
+  ({
+    on_missing_label: choice(2000, MISSING_LABEL_MODES).about(
+      `What happens to a flow without the label \`${label}\`: \`pass\`, \`refuse\`, or \`default_key\`, which ${keyless}`,
+    ),
+    on_failure: choice(2001, FAILURE_MODES).about(
+      `What happens while the limiter cannot decide, because ${because}. Default: ${usual}. [More](#when-a-limiter-cannot-decide).`,
+    ),
+  }) as const;
 
-const onMissingLabel = (tag: number, lacks: string, byDefault: string) =>
-  choice(tag, MISSING_LABEL_MODES).about(
-    `What happens to a flow without ${lacks}: \`pass\`, \`refuse\`, or \`default_key\`, ${byDefault}`,
-  );
-
-const onMissingKey = (tag: number) =>
-  onMissingLabel(
-    tag,
-    "the label `limit_by_label_key`",
-    "which counts all such flows together. Default: `pass`. Callers choose their headers, so use `refuse` for a limit that they must not be able to avoid.",
-  );
+const undecidedKeyed = () =>
+  undecided({
+    label: "limit_by_label_key",
+    keyless:
+      "counts all such flows together. Default: `pass`. Callers choose their headers, so use `refuse` for a limit that they must not be able to avoid.",
+    because: `${INVALID}, ${NO_DECISION}, or ${NO_ROOM}`,
+    usual: "`local`",
+  });
 
 /** Warns of `on_missing_label: refuse` where there is no label that could be missing. */
 const needingKey = <V extends { readonly on_missing_label: string | undefined }>(
@@ -139,8 +146,7 @@ export const rateLimiterParameters = message(
     delay_initial_fill: flag(7).about(
       "A full bucket that is used starts to fill only after the time that filling it takes, so that the first burst is not followed by more than the rate.",
     ),
-    on_missing_label: onMissingKey(2000),
-    on_failure: onKeyedFailure(2001),
+    ...undecidedKeyed(),
     settlement: part(2002, settlement).switches.about(
       "Makes the tokens that a flow takes an estimate: when it ends, its true cost takes their place. [More](writing-policies.md#costs-that-are-known-at-the-end).",
     ),
@@ -255,8 +261,7 @@ export const concurrencyLimiterParameters = message(
       3,
       "Has no effect: a counter is forgotten when its last flow has ended or expired.",
     ),
-    on_missing_label: onMissingKey(2000),
-    on_failure: onKeyedFailure(2001),
+    ...undecidedKeyed(),
     adaptive: part(2002, adaptiveLimit).switches.about(
       "Lets each limit find its own value from the time that flows take from their check to their end. [More](#adaptive-concurrency).",
     ),
@@ -323,7 +328,7 @@ export const concurrencyLimiter = message(
 );
 export type ConcurrencyLimiter = ValueOf<typeof concurrencyLimiter>;
 
-const samplerParameters = message(
+export const samplerParameters = message(
   "Sampler.Parameters",
   {
     session_label_key: text(2).labelKey.about(
@@ -341,12 +346,12 @@ const samplerParameters = message(
     hash: choice(2002, SESSION_HASHES).about(
       "How sessions are chosen: `mixed` spreads all values evenly, `fnv1a` chooses the same sessions as Aperture, but consecutive numbers in runs. Default: `mixed`.",
     ),
-    on_missing_label: onMissingLabel(
-      2000,
-      "the label `session_label_key`",
-      "which decides about each such flow by chance. Default: `default_key`.",
-    ),
-    on_failure: onFailure(2001, `${INVALID}, or ${NO_DECISION}`, "`open`, in ramp mode `closed`"),
+    ...undecided({
+      label: "session_label_key",
+      keyless: "decides about each such flow by chance. Default: `default_key`.",
+      because: `${INVALID}, or ${NO_DECISION}`,
+      usual: "`open`, in ramp mode `closed`",
+    }),
   },
   needingKey(
     "session_label_key",
@@ -354,7 +359,7 @@ const samplerParameters = message(
   ),
 );
 
-const passThrough = (tag: number) =>
+export const passThrough = (tag: number) =>
   ({
     pass_through_label_values: list(tag, text()).about(
       "Values of the session label that are always accepted.",
@@ -367,40 +372,10 @@ const passThrough = (tag: number) =>
   }) as const;
 
 export const sampler = message("Sampler", {
-  in_ports: ins(1, {
-    accept_percentage: input(1, "Percentage of flows to accept."),
-  }),
+  in_ports: ins(1, { accept_percentage: input(1, "Percentage of flows to accept.") }),
   parameters: part(2, samplerParameters).required.about(
     "Which flows it samples, and by which label.",
   ),
   ...passThrough(5),
 });
 export type Sampler = ValueOf<typeof sampler>;
-
-const rampStep = message("LoadRamp.Parameters.Step", {
-  target_accept_percentage: number(1, { min: 0, max: 100 }).about(
-    "Percentage of flows accepted at the end of the step.",
-  ),
-  duration: duration(2).required.about("Time in which the percentage moves to the target."),
-});
-
-export const loadRamp = message("LoadRamp", {
-  in_ports: ins(1, {
-    forward: input(1, "Moves towards the last step while valid and not 0."),
-    backward: input(2, "Moves towards the first step while valid and not 0."),
-    reset: input(3, "Returns to the start at once; takes precedence over both."),
-  }),
-  out_ports: outs(2, {
-    accept_percentage: output(1, "Percentage of flows accepted now."),
-    at_start: output(2, "1 at the start, otherwise 0."),
-    at_end: output(3, "1 at the end, otherwise 0."),
-  }),
-  parameters: nested(3, "Parameters", {
-    sampler: part(1, samplerParameters).required.about(
-      "The sampler that carries out the ramp, always in ramp mode.",
-    ),
-    steps: filledList(2, each(rampStep)).about("Steps of the ramp, in order."),
-  }).required.about("The sampler and the steps."),
-  ...passThrough(4),
-});
-export type LoadRamp = ValueOf<typeof loadRamp>;

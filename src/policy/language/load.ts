@@ -1,4 +1,4 @@
-// Schedulers, and the strategies that drive a load scheduler.
+// Schedulers, the strategies that drive a load scheduler, and the ramp that drives a sampler.
 
 import { DEFAULT_WORKLOAD } from "#flow/rules.ts";
 import { quote } from "../document/tree.ts";
@@ -7,6 +7,7 @@ import {
   duration,
   durationOr,
   each,
+  filledList,
   flag,
   list,
   message,
@@ -23,8 +24,10 @@ import {
   checkMaxConcurrency,
   concurrencyLimiterIns,
   concurrencyLimiterParameters,
+  passThrough,
   rateLimiterIns,
   rateLimiterParameters,
+  samplerParameters,
   statusCode,
 } from "./flow.ts";
 import { input, ins, output, outs, reading } from "./ports.ts";
@@ -323,3 +326,31 @@ export const rangeDrivenLoadScheduler = message("RangeDrivenLoadScheduler", {
   ...dryRun(4, PASSES),
 });
 export type RangeDrivenLoadScheduler = ValueOf<typeof rangeDrivenLoadScheduler>;
+
+const rampStep = message("LoadRamp.Parameters.Step", {
+  target_accept_percentage: number(1, { min: 0, max: 100 }).about(
+    "Percentage of flows accepted at the end of the step.",
+  ),
+  duration: duration(2).required.about("Time in which the percentage moves to the target."),
+});
+
+export const loadRamp = message("LoadRamp", {
+  in_ports: ins(1, {
+    forward: input(1, "Moves towards the last step while valid and not 0."),
+    backward: input(2, "Moves towards the first step while valid and not 0."),
+    reset: input(3, "Returns to the start at once; takes precedence over both."),
+  }),
+  out_ports: outs(2, {
+    accept_percentage: output(1, "Percentage of flows accepted now."),
+    at_start: output(2, "1 at the start, otherwise 0."),
+    at_end: output(3, "1 at the end, otherwise 0."),
+  }),
+  parameters: nested(3, "Parameters", {
+    sampler: part(1, samplerParameters).required.about(
+      "The sampler that carries out the ramp, always in ramp mode.",
+    ),
+    steps: filledList(2, each(rampStep)).about("Steps of the ramp, in order."),
+  }).required.about("The sampler and the steps."),
+  ...passThrough(4),
+});
+export type LoadRamp = ValueOf<typeof loadRamp>;

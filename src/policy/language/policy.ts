@@ -28,18 +28,14 @@ export interface NestedCircuit {
 const nestedCircuit = (): Message<NestedCircuit> => NESTED_CIRCUIT;
 
 const nestedSignalIngress = message("NestedSignalIngress", {
-  out_ports: outs(1, {
-    signal: output(1, "The signal that the port reads outside."),
-  }),
+  out_ports: outs(1, { signal: output(1, "The signal that the port reads outside.") }),
   port_name: text(2).required.about(
     "Name of the port in the `in_ports_map` of the nested circuit.",
   ),
 });
 
 const nestedSignalEgress = message("NestedSignalEgress", {
-  in_ports: ins(1, {
-    signal: input(1, "The signal that the port writes outside."),
-  }),
+  in_ports: ins(1, { signal: input(1, "The signal that the port writes outside.") }),
   port_name: text(2).required.about(
     "Name of the port in the `out_ports_map` of the nested circuit.",
   ),
@@ -81,7 +77,7 @@ export const flowControl = message(
     adaptive_load_scheduler: member(8, load.adaptiveLoadScheduler)
       .deprecated("aimd_load_scheduler")
       .about("The same as `aimd_load_scheduler`, with a smaller default step of recovery."),
-    load_ramp: member(10, flow.loadRamp).about(
+    load_ramp: member(10, load.loadRamp).about(
       "A sampler whose percentage moves through steps, forward and backward.",
     ),
   },

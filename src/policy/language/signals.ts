@@ -141,9 +141,7 @@ export const alerterParameters = message("Alerter.Parameters", {
 });
 
 export const alerter = message("Alerter", {
-  in_ports: ins(1, {
-    signal: input(1, "Raises the alert while valid and not 0."),
-  }),
+  in_ports: ins(1, { signal: input(1, "Raises the alert while valid and not 0.") }),
   parameters: part(2, alerterParameters).required.about("The alert."),
 });
 
@@ -315,9 +313,7 @@ export const ema = message("EMA", {
 });
 
 export const sma = message("SMA", {
-  in_ports: ins(1, {
-    input: input(1, "The signal to average."),
-  }),
+  in_ports: ins(1, { input: input(1, "The signal to average.") }),
   out_ports: single(2, "The mean over the window."),
   parameters: nested(3, "Parameters", {
     sma_window: duration(1).required.about("Length of the window, rounded up to ticks."),
