@@ -38,6 +38,7 @@ const IMPORT = /(?:^(?:import|export)\s(?!type\b)[^;]*?|\bimport\()"([^"]+)"/gm;
 function importsOf(file: string): readonly string[] {
   const text = readFileSync(join(ROOT, file), "utf8");
   return [...text.matchAll(IMPORT)].flatMap(([, target = ""]) => {
+    if (target.startsWith("#gen/")) return [`proto/${target.slice(1)}`];
     if (target.startsWith("#")) return [`src/${target.slice(1)}`];
     return target.startsWith(".") ? [join(dirname(file), target)] : [];
   });
