@@ -1,5 +1,6 @@
-// Generates proto/gen from the protos: TypeScript descriptors (buf with protoc-gen-es), and JSON bundles
-// that protobufjs reads. Protos of Envoy and Google come from installed packages, so no network is needed.
+// Generates proto/gen: the protos of the policy language from its tables, and from all protos TypeScript descriptors
+// (buf with protoc-gen-es) and JSON bundles that protobufjs reads. Protos of Envoy and Google come from installed
+// packages, so no network is needed.
 // `--check` changes nothing: it generates into a temporary folder and compares the result byte for byte.
 
 import { spawnSync } from "node:child_process";
@@ -8,20 +9,24 @@ import {
   cpSync,
   existsSync,
   globSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 
 import protobuf, { type ReflectionObject } from "protobufjs";
+import { languageProto } from "./language.ts";
 
 const { Enum, MapField, Namespace, Root, Type } = protobuf;
 
 const ROOT = resolve(import.meta.dirname, "..");
 const GENERATED = "proto/gen";
+/** The messages of the policy language, which protos by hand import. */
+const LANGUAGE = "aperture/policy/language/v1/language.proto";
 const DEPS = "node_modules/@grpc/grpc-js-xds/deps";
 const ENVOY = `${DEPS}/envoy-api/envoy/service/auth/v3/external_auth.proto`;
 const ACCESS_LOG = `${DEPS}/envoy-api/envoy/service/accesslog/v3/als.proto`;
@@ -30,7 +35,8 @@ const ACCESS_LOG_MESSAGE = "envoy.service.accesslog.v3.StreamAccessLogsMessage";
 
 /** Where imports are looked up, this repository's own protos first. */
 const MODULES = [
-  { path: "proto" },
+  { path: "proto", excludes: [GENERATED] },
+  { path: GENERATED },
   { path: `${DEPS}/envoy-api` },
   { path: `${DEPS}/googleapis` },
   { path: `${DEPS}/xds` },
@@ -173,7 +179,14 @@ function messagesByName(out: string): void {
   writeFileSync(join(out, "messages-by-name.ts"), `${lines.join("\n")}\n`);
 }
 
+function writeLanguage(out: string): void {
+  const file = join(out, LANGUAGE);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, languageProto());
+}
+
 function generate(out: string): void {
+  writeLanguage(out);
   descriptors(out);
   dropForeignComments(out);
   messagesByName(out);
@@ -203,10 +216,13 @@ const committed = join(ROOT, GENERATED);
 const scratch = mkdtempSync(join(tmpdir(), "sluice-gen-"));
 // The mode is copied with the folder, and committed files must be readable by everyone.
 chmodSync(scratch, 0o755);
+const isCheck = process.argv.includes("--check");
 try {
+  // Other protos import it from there.
+  if (!isCheck) writeLanguage(committed);
   generate(scratch);
   const stale = differences(scratch, committed);
-  if (!process.argv.includes("--check")) {
+  if (!isCheck) {
     rmSync(committed, { recursive: true, force: true });
     cpSync(scratch, committed, { recursive: true });
   } else if (stale.length > 0) {

@@ -45,7 +45,7 @@ export function valueJson(type: Type, value: unknown): JsonValue {
 }
 
 /** JSON of an absent field. A text or number without a default is a oneof of one arm, so it stays absent. */
-function absent({ type, group }: Field<unknown>, form: Form): JsonValue | undefined {
+function absent({ type, group }: Field, form: Form): JsonValue | undefined {
   if (form === "compact" || group !== undefined) return undefined;
   const nullable = type.kind === "message" || type.kind === "duration" || type.kind === "object";
   return nullable ? null : undefined;

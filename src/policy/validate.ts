@@ -98,7 +98,7 @@ class Validator {
     return value;
   }
 
-  #warn(field: Field<unknown>, { keyAt: at, value }: TreeEntry, path: Path): void {
+  #warn(field: Field, { keyAt: at, value }: TreeEntry, path: Path): void {
     // Documents with every default written out name deprecated fields too, without using them.
     const unused =
       (value.kind === "text" && value.value === "") ||
@@ -174,7 +174,7 @@ class Validator {
     }
   }
 
-  #field(field: Field<unknown>, tree: Tree, path: Path): unknown {
+  #field(field: Field, tree: Tree, path: Path): unknown {
     const before = this.#report.faults;
     const value = this.#type(field.type, tree, path);
     const empty = value === "" || value === 0;

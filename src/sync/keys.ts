@@ -137,6 +137,11 @@ export function parseAgentKey(key: string): AgentKey | undefined {
   return { tree: tree === "config" ? "config" : "decisions", kind, name };
 }
 
+/** The key of a rule, and of its numbers, in a rulebook: a key of either tree without the name of the tree. */
+export function ruleKey(key: string): string {
+  return key.replace(/^\/(?:config|decisions)\//, "");
+}
+
 /**
  * The secret by which the agents of a group know each other. The first of them makes it. Nobody else needs to read it, and
  * who can read it can answer for an agent.

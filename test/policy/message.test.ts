@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { fromJson, type JsonValue, toBinary } from "@bufbuild/protobuf";
-import { PolicySchema } from "#gen/aperture/policy/language/v1/policy_pb.ts";
+import { PolicySchema } from "#gen/aperture/policy/language/v1/language_pb.ts";
 import { canonicalJson } from "#policy/canonical.ts";
 import { Report } from "#policy/document/finding.ts";
 import { readPolicies } from "#policy/document/read.ts";

@@ -12,6 +12,7 @@ import { Slices } from "#runtime/life/slices.ts";
 import type { Batch, Store } from "#store/store.ts";
 import { agentPrefixes, type RuleChanges, readBatch } from "#sync/follow/batch.ts";
 import { keepRules } from "#sync/follow/rule-keeper.ts";
+import { ruleKey } from "#sync/keys.ts";
 import type { RuleSnapshot } from "./rule-snapshot.ts";
 
 export interface Following {
@@ -70,7 +71,8 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
   const watched = store.watch(agentPrefixes(group), signal);
   const batches = snapshot?.before(watched) ?? watched;
   for await (const batch of keepRules(batches, { group, clock, kept })) {
-    for (const key of [...batch.deletes, ...batch.puts.map((entry) => entry.key)].map(ruleKey)) {
+    const changed = [...batch.deletes, ...batch.puts.map((entry) => entry.key)];
+    for (const key of changed.map(reportedKey)) {
       rejected.delete(key);
       partial.delete(key);
     }
@@ -85,8 +87,8 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
     const reject = (key: string, { message }: Fault): void => {
       add(rejected, key, { message, hasPredecessor: isInForce(book, key) });
     };
-    for (const [key, fault] of faults) reject(ruleKey(key), fault);
-    for (const [key, part] of notRun) add(partial, ruleKey(key), part);
+    for (const [key, fault] of faults) reject(reportedKey(key), fault);
+    for (const [key, part] of notRun) add(partial, reportedKey(key), part);
     for (const { key, fault } of refused) reject(key, fault);
     applied(batch.revision, { rejected, partial, added });
     log.debug?.(
@@ -122,22 +124,20 @@ async function readInSlices(
   };
 }
 
-/**
- * The key of a rule in the rulebook. Keys of numbers (`/decisions/…`) keep their prefix, because numbers that cannot be read
- * say nothing about their rule.
- */
-function ruleKey(key: string): string {
-  return key.replace(/^\/config\//, "");
+const NUMBERS = "/decisions/";
+
+/** The key that reports name. Unreadable numbers (`/decisions/…`) say nothing about the rule that they belong to. */
+function reportedKey(key: string): string {
+  return key.startsWith(NUMBERS) ? key : ruleKey(key);
 }
 
-const NUMBERS = "/decisions/";
 /** Rules that one line of the log names. */
 const MAX_NAMED = 50;
 
 /** Whether the book has a rule, or for a key in `/decisions/` numbers, under this key. */
 function isInForce(book: Rulebook, key: string): boolean {
   if (!key.startsWith(NUMBERS)) return book.rules.has(key);
-  return book.numbersOf(key.slice(NUMBERS.length)) !== undefined;
+  return book.numbersOf(ruleKey(key)) !== undefined;
 }
 
 /**

@@ -1,21 +1,20 @@
-// Schedulers, and the strategies that drive a load scheduler.
+// Schedulers, the strategies that drive a load scheduler, and the ramp that drives a sampler.
 
 import { DEFAULT_WORKLOAD } from "#flow/rules.ts";
 import { quote } from "../document/tree.ts";
 import type { Warn } from "../document/warning.ts";
-import { gradientParameters } from "./control.ts";
 import {
-  about,
-  configKey,
   duration,
   durationOr,
+  each,
+  filledList,
   flag,
-  labelKey,
   list,
   message,
+  nested,
   number,
   part,
-  required,
+  type Range,
   text,
   type ValueOf,
 } from "./field.ts";
@@ -25,30 +24,30 @@ import {
   checkMaxConcurrency,
   concurrencyLimiterIns,
   concurrencyLimiterParameters,
+  passThrough,
   rateLimiterIns,
   rateLimiterParameters,
+  samplerParameters,
+  statusCode,
 } from "./flow.ts";
 import { input, ins, output, outs, reading } from "./ports.ts";
 import { type Expression, type LabelMatcher, labelMatcher, selectors } from "./selector.ts";
-import { alerterParameters } from "./signals.ts";
-import { statusCode } from "./status-code.ts";
+import { alerterParameters, dryRun, gradientParameters } from "./signals.ts";
 
 const workloadParameters = message("Scheduler.Workload.Parameters", {
-  priority: about(
+  priority: number(1, { default: 1, above: 0 }).about(
     "Share of capacity under load, relative to other workloads.",
-    number({ default: 1, above: 0 }),
   ),
-  queue_timeout: about(
+  queue_timeout: duration(3).about(
     "Maximum time in the queue. Default: until the caller's deadline.",
-    duration(),
   ),
-  tokens: about("Number of tokens that a flow takes.", number({ default: 1, min: 0 })),
+  tokens: number(4, { default: 1, min: 0 }).about("Number of tokens that a flow takes."),
 });
 
 const workload = message("Scheduler.Workload", {
-  parameters: about("Priority and cost of its flows.", part(workloadParameters)),
-  label_matcher: about("Matches the flows of the workload.", required(part(labelMatcher))),
-  name: about("Name in metrics.", text({ name: true })),
+  parameters: part(1, workloadParameters).about("Priority and cost of its flows."),
+  label_matcher: part(2, labelMatcher).required.about("Matches the flows of the workload."),
+  name: text(3, { name: true }).about("Name in metrics."),
 });
 
 /** The conditions of a matcher, all of which must hold, as text. */
@@ -110,25 +109,21 @@ const LONG_MARGIN_MS = 10_000;
 export const scheduler = message(
   "Scheduler",
   {
-    workloads: about(
+    workloads: list(1, each(workload)).about(
       "Workloads in order; a flow belongs to the first that matches.",
-      list(part(workload)),
     ),
-    default_workload_parameters: about(
+    default_workload_parameters: part(2, workloadParameters).about(
       "Parameters of flows that match no workload.",
-      part(workloadParameters),
     ),
-    decision_deadline_margin: about(
+    decision_deadline_margin: durationOr(6, 10).about(
       "A queued flow is decided this long before its caller's deadline.",
-      durationOr(10),
     ),
-    tokens_label_key: about("Label with the number of tokens that a flow takes.", labelKey(text())),
-    priority_label_key: about("Label with the priority of a flow.", labelKey(text())),
-    denied_response_status_code: statusCode("ServiceUnavailable"),
-    workload_label_key: about("Label with the name of a flow's workload.", labelKey(text())),
-    fairness_label_key: about(
+    tokens_label_key: text(7).labelKey.about("Label with the number of tokens that a flow takes."),
+    priority_label_key: text(8).labelKey.about("Label with the priority of a flow."),
+    denied_response_status_code: statusCode(9, "ServiceUnavailable"),
+    workload_label_key: text(10).labelKey.about("Label with the name of a flow's workload."),
+    fairness_label_key: text(11).labelKey.about(
       "Label whose values share the capacity of a workload fairly.",
-      labelKey(text()),
     ),
   },
   {
@@ -141,19 +136,18 @@ export const scheduler = message(
     },
   },
 );
-const scheduling = () => about("Workloads and queues.", part(scheduler));
+const scheduling = (tag: number) => part(tag, scheduler).about("Workloads and queues.");
 
 export const quotaScheduler = message(
   "QuotaScheduler",
   {
-    in_ports: required(ins(rateLimiterIns)),
-    selectors: selectors(),
-    rate_limiter: about(
+    in_ports: part(1, rateLimiterIns).required.about("In-ports."),
+    selectors: selectors(2),
+    rate_limiter: part(3, rateLimiterParameters).required.about(
       "Interval, key and behaviour of the buckets.",
-      required(part(rateLimiterParameters)),
     ),
-    scheduler: scheduling(),
-    out_ports: outs(acceptOuts),
+    scheduler: scheduling(4),
+    out_ports: acceptOuts(5, "RateLimiter"),
   },
   {
     check({ in_ports, rate_limiter, scheduler }, _, warn) {
@@ -179,14 +173,13 @@ export type QuotaScheduler = ValueOf<typeof quotaScheduler>;
 export const concurrencyScheduler = message(
   "ConcurrencyScheduler",
   {
-    in_ports: ins(concurrencyLimiterIns),
-    selectors: selectors(),
-    concurrency_limiter: about(
+    in_ports: part(1, concurrencyLimiterIns).about("In-ports."),
+    selectors: selectors(2),
+    concurrency_limiter: part(3, concurrencyLimiterParameters).required.about(
       "Key and timeouts of the counters, and whether the limit is adaptive.",
-      required(part(concurrencyLimiterParameters)),
     ),
-    scheduler: scheduling(),
-    out_ports: outs(acceptOuts),
+    scheduler: scheduling(4),
+    out_ports: acceptOuts(5, "ConcurrencyLimiter"),
   },
   {
     check: ({ in_ports, concurrency_limiter }, refuse) =>
@@ -196,126 +189,101 @@ export const concurrencyScheduler = message(
 export type ConcurrencyScheduler = ValueOf<typeof concurrencyScheduler>;
 
 const loadSchedulerParameters = message("LoadScheduler.Parameters", {
-  workload_latency_based_tokens: about(
+  workload_latency_based_tokens: flag(1).about(
     "The cost of a workload's flows in tokens is their mean latency in milliseconds.",
-    flag(),
   ),
-  scheduler: scheduling(),
-  selectors: selectors(),
+  scheduler: scheduling(2),
+  selectors: selectors(3),
 });
 
-const dryRun = () =>
-  ({
-    dry_run: about("Makes and reports decisions, but lets every flow pass.", flag()),
-    dry_run_config_key: about(
-      "Key of the dynamic configuration value that overrides `dry_run`.",
-      configKey("boolean"),
-    ),
-  }) as const;
+const PASSES = "lets every flow pass";
 
 export const loadScheduler = message("LoadScheduler", {
-  in_ports: required(
-    ins(
-      message("LoadScheduler.Ins", {
-        load_multiplier: input("Fraction of the incoming tokens to let through."),
-      }),
-    ),
-  ),
-  out_ports: outs(
-    message("LoadScheduler.Outs", {
-      observed_load_multiplier: output("Fraction that was really let through recently."),
-    }),
-  ),
-  parameters: about("Which flows it schedules, and how.", required(part(loadSchedulerParameters))),
-  ...dryRun(),
+  in_ports: ins(1, {
+    load_multiplier: input(1, "Fraction of the incoming tokens to let through."),
+  }).required,
+  out_ports: outs(2, {
+    observed_load_multiplier: output(1, "Fraction that was really let through recently."),
+  }),
+  parameters: part(5, loadSchedulerParameters).required.about("Which flows it schedules, and how."),
+  ...dryRun(6, PASSES),
 });
 export type LoadScheduler = ValueOf<typeof loadScheduler>;
 
-const confirmation = () =>
-  input("An overload counts only while this is not 0; unconnected or invalid counts as confirmed.");
-
-const overloadIns = message("AIMDLoadScheduler.Ins", {
-  signal: required(input("Signal that shows an overload.")),
-  setpoint: required(input("Value of the signal beyond which there is an overload.")),
-  overload_confirmation: confirmation(),
-});
-
-const overloadOuts = () =>
-  outs(
-    message("AIMDLoadScheduler.Outs", {
-      is_overload: output("1 during an overload, otherwise 0."),
-      desired_load_multiplier: output("Fraction of load that the strategy wants to let through."),
-      observed_load_multiplier: output("Fraction that was really let through recently."),
-    }),
+const confirmation = (tag: number) =>
+  input(
+    tag,
+    "An overload counts only while this is not 0; unconnected or invalid counts as confirmed.",
   );
 
-const inner = () =>
-  about("The load scheduler that the strategy drives.", required(part(loadSchedulerParameters)));
-const gradient = () =>
-  about("Gradient by which load is cut during an overload.", required(part(gradientParameters)));
-const throttlingAlert = () =>
-  about("Alert raised while load is cut.", required(part(alerterParameters)));
-const maxMultiplier = (field = number({ default: 2, min: 0, special: "infinities" })) =>
-  about("Multiplier at which the overload is over and everything passes again.", field);
-const increment = (field = number({ default: 0.025, min: 0 })) =>
-  about("Amount that recovery adds to the multiplier every 10 s.", field);
+const overloadIns = (tag: number) =>
+  ins(tag, {
+    signal: input(1, "Signal that shows an overload.").required,
+    setpoint: input(2, "Value of the signal beyond which there is an overload.").required,
+    overload_confirmation: confirmation(3),
+  });
+
+const overloadOuts = (tag: number) =>
+  outs(tag, {
+    is_overload: output(1, "1 during an overload, otherwise 0."),
+    desired_load_multiplier: output(2, "Fraction of load that the strategy wants to let through."),
+    observed_load_multiplier: output(3, "Fraction that was really let through recently."),
+  });
+
+const inner = (tag: number) =>
+  part(tag, loadSchedulerParameters).required.about("The load scheduler that the strategy drives.");
+const gradient = (tag: number) =>
+  part(tag, gradientParameters).required.about("Gradient by which load is cut during an overload.");
+const throttlingAlert = (tag: number) =>
+  part(tag, alerterParameters).required.about("Alert raised while load is cut.");
+const maxMultiplier = (tag: number, range: Range) =>
+  number(tag, { default: 2, special: "infinities", ...range }).about(
+    "Multiplier at which the overload is over and everything passes again.",
+  );
+const increment = (
+  tag: number,
+  rules: { default: number; min?: number } = { default: 0.025, min: 0 },
+) => number(tag, rules).about("Amount that recovery adds to the multiplier every 10 s.");
 
 export const aimdLoadScheduler = message("AIMDLoadScheduler", {
-  in_ports: ins(overloadIns),
-  out_ports: overloadOuts(),
-  parameters: about(
-    "Parameters of the strategy.",
-    required(
-      part(
-        message("AIMDLoadScheduler.Parameters", {
-          load_scheduler: inner(),
-          gradient: gradient(),
-          max_load_multiplier: maxMultiplier(
-            number({ default: 2, above: 0, special: "infinities" }),
-          ),
-          load_multiplier_linear_increment: increment(),
-          alerter: throttlingAlert(),
-        }),
-      ),
-    ),
-  ),
-  ...dryRun(),
+  in_ports: overloadIns(1),
+  out_ports: overloadOuts(2),
+  parameters: nested(3, "Parameters", {
+    load_scheduler: inner(1),
+    gradient: gradient(2),
+    max_load_multiplier: maxMultiplier(3, { above: 0 }),
+    load_multiplier_linear_increment: increment(4),
+    alerter: throttlingAlert(5),
+  }).required.about("Parameters of the strategy."),
+  ...dryRun(4, PASSES),
 });
 export type AimdLoadScheduler = ValueOf<typeof aimdLoadScheduler>;
 
 export const adaptiveLoadScheduler = message("AdaptiveLoadScheduler", {
-  in_ports: required(ins(overloadIns)),
-  out_ports: overloadOuts(),
-  parameters: about(
-    "Parameters of the strategy.",
-    required(
-      part(
-        message("AdaptiveLoadScheduler.Parameters", {
-          load_scheduler: inner(),
-          gradient: gradient(),
-          max_load_multiplier: maxMultiplier(number({ default: 2, special: "infinities" })),
-          load_multiplier_linear_increment: increment(number({ default: 0.0025 })),
-          alerter: throttlingAlert(),
-        }),
-      ),
-    ),
-  ),
-  ...dryRun(),
+  in_ports: overloadIns(1).required,
+  out_ports: overloadOuts(2),
+  parameters: nested(3, "Parameters", {
+    load_scheduler: inner(1),
+    gradient: gradient(2),
+    max_load_multiplier: maxMultiplier(3, {}),
+    load_multiplier_linear_increment: increment(4, { default: 0.0025 }),
+    alerter: throttlingAlert(5),
+  }).required.about("Parameters of the strategy."),
+  ...dryRun(6, PASSES),
 });
 export type AdaptiveLoadScheduler = ValueOf<typeof adaptiveLoadScheduler>;
 
 const aiadParameters = message(
   "AIADLoadScheduler.Parameters",
   {
-    load_scheduler: inner(),
-    min_load_multiplier: about("Lower bound of the multiplier.", number({ min: 0 })),
-    load_multiplier_linear_decrement: about(
+    load_scheduler: inner(1),
+    min_load_multiplier: number(2, { min: 0 }).about("Lower bound of the multiplier."),
+    load_multiplier_linear_decrement: number(3, { default: 0.05, min: 0 }).about(
       "Amount that an overload subtracts from the multiplier every 10 s.",
-      number({ default: 0.05, min: 0 }),
     ),
-    max_load_multiplier: maxMultiplier(),
-    load_multiplier_linear_increment: increment(),
-    alerter: throttlingAlert(),
+    max_load_multiplier: maxMultiplier(4, { min: 0 }),
+    load_multiplier_linear_increment: increment(5),
+    alerter: throttlingAlert(7),
   },
   {
     check({ min_load_multiplier: min, max_load_multiplier: max }, refuse) {
@@ -327,47 +295,62 @@ const aiadParameters = message(
 );
 
 export const aiadLoadScheduler = message("AIADLoadScheduler", {
-  in_ports: ins(overloadIns),
-  out_ports: overloadOuts(),
-  parameters: about("Parameters of the strategy.", required(part(aiadParameters))),
-  ...dryRun(),
-  overload_condition: about(
+  in_ports: overloadIns(1),
+  out_ports: overloadOuts(2),
+  parameters: part(3, aiadParameters).required.about("Parameters of the strategy."),
+  ...dryRun(4, PASSES),
+  overload_condition: text(6, { default: "gt", oneOf: ["gt", "lt", "gte", "lte"] }).about(
     "Comparison of signal to setpoint that holds during an overload.",
-    text({ default: "gt", oneOf: ["gt", "lt", "gte", "lte"] }),
   ),
 });
 export type AiadLoadScheduler = ValueOf<typeof aiadLoadScheduler>;
 
 const datapoint = message("RangeDrivenLoadScheduler.Datapoint", {
-  signal_value: about("Value of the signal.", number()),
-  load_multiplier: about("Multiplier at this value.", number({ min: 0, max: 1 })),
+  signal_value: number(1).about("Value of the signal."),
+  load_multiplier: number(2, { min: 0, max: 1 }).about("Multiplier at this value."),
 });
 
 export const rangeDrivenLoadScheduler = message("RangeDrivenLoadScheduler", {
-  in_ports: ins(
-    message("RangeDrivenLoadScheduler.Ins", {
-      signal: required(input("Signal that shows an overload.")),
-      overload_confirmation: confirmation(),
-    }),
-  ),
-  out_ports: overloadOuts(),
-  parameters: about(
-    "Parameters of the strategy.",
-    required(
-      part(
-        message("RangeDrivenLoadScheduler.Parameters", {
-          load_scheduler: inner(),
-          low_throttle_threshold: about("Lower end of the range.", required(part(datapoint))),
-          high_throttle_threshold: about("Upper end of the range.", required(part(datapoint))),
-          degree: about(
-            "Degree of the curve in between; 1 is a straight line.",
-            required(number()),
-          ),
-          alerter: throttlingAlert(),
-        }),
-      ),
-    ),
-  ),
-  ...dryRun(),
+  in_ports: ins(1, {
+    signal: input(1, "Signal that shows an overload.").required,
+    overload_confirmation: confirmation(3),
+  }),
+  out_ports: overloadOuts(2),
+  parameters: nested(3, "Parameters", {
+    load_scheduler: inner(1),
+    low_throttle_threshold: part(2, datapoint).required.about("Lower end of the range."),
+    high_throttle_threshold: part(3, datapoint).required.about("Upper end of the range."),
+    degree: number(4).required.about("Degree of the curve in between; 1 is a straight line."),
+    alerter: throttlingAlert(5),
+  }).required.about("Parameters of the strategy."),
+  ...dryRun(4, PASSES),
 });
 export type RangeDrivenLoadScheduler = ValueOf<typeof rangeDrivenLoadScheduler>;
+
+const rampStep = message("LoadRamp.Parameters.Step", {
+  target_accept_percentage: number(1, { min: 0, max: 100 }).about(
+    "Percentage of flows accepted at the end of the step.",
+  ),
+  duration: duration(2).required.about("Time in which the percentage moves to the target."),
+});
+
+export const loadRamp = message("LoadRamp", {
+  in_ports: ins(1, {
+    forward: input(1, "Moves towards the last step while valid and not 0."),
+    backward: input(2, "Moves towards the first step while valid and not 0."),
+    reset: input(3, "Returns to the start at once; takes precedence over both."),
+  }),
+  out_ports: outs(2, {
+    accept_percentage: output(1, "Percentage of flows accepted now."),
+    at_start: output(2, "1 at the start, otherwise 0."),
+    at_end: output(3, "1 at the end, otherwise 0."),
+  }),
+  parameters: nested(3, "Parameters", {
+    sampler: part(1, samplerParameters).required.about(
+      "The sampler that carries out the ramp, always in ramp mode.",
+    ),
+    steps: filledList(2, each(rampStep)).about("Steps of the ramp, in order."),
+  }).required.about("The sampler and the steps."),
+  ...passThrough(4),
+});
+export type LoadRamp = ValueOf<typeof loadRamp>;

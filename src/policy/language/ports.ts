@@ -2,51 +2,55 @@
 // port is unconnected.
 
 import {
-  about,
   arm,
-  either,
-  type Field,
-  type Message,
-  maybe,
+  type Builders,
   message,
+  nested,
   number,
   part,
+  type Rules,
   text,
   type ValueOf,
+  type Values,
 } from "./field.ts";
 
 /** An empty constant is 0. */
 export const constantSignal = message("ConstantSignal", {
-  special_value: about(
-    "`NaN` (invalid) or an infinity.",
-    either("constant", text({ oneOf: ["NaN", "+Inf", "-Inf"] })),
-  ),
-  value: about("The number.", either("constant", number({ special: "all" }))),
+  special_value: text(1, { oneOf: ["NaN", "+Inf", "-Inf"] })
+    .oneOf("constant")
+    .about("`NaN` (invalid) or an infinity."),
+  value: number(2, { special: "all" }).oneOf("constant").about("The number."),
 });
 export type ConstantSignal = ValueOf<typeof constantSignal>;
 
 export const inPort = message("InPort", {
-  signal_name: about(
-    "Signal of the same circuit that the port reads.",
-    either("value", text({ filled: true, name: true })),
-  ),
-  constant_signal: about("Constant that the port reads.", arm("value", constantSignal)),
+  signal_name: text(1, { filled: true, name: true })
+    .oneOf("value")
+    .about("Signal of the same circuit that the port reads."),
+  constant_signal: arm(2, "value", constantSignal).about("Constant that the port reads."),
 });
 export type InPort = ValueOf<typeof inPort>;
 
 export const outPort = message("OutPort", {
-  signal_name: about(
-    "Signal that the port writes. A signal has one writer in its circuit.",
-    maybe(text({ filled: true, name: true })),
-  ),
+  signal_name: text(1, { filled: true, name: true })
+    .optional()
+    .about("Signal that the port writes. A signal has one writer in its circuit."),
 });
 export type OutPort = ValueOf<typeof outPort>;
 
-export const input = (words: string): Field<InPort | undefined> => about(words, part(inPort));
-export const output = (words: string): Field<OutPort | undefined> => about(words, part(outPort));
+export const input = (tag: number, words: string) => part(tag, inPort).about(words);
+export const output = (tag: number, words: string) => part(tag, outPort).about(words);
 
-export const ins = <V>(of: Message<V>): Field<V | undefined> => about("In-ports.", part(of));
-export const outs = <V>(of: Message<V>): Field<V | undefined> => about("Out-ports.", part(of));
+export function ins<B extends Builders>(tag: number, ports: B, rules: Rules<Values<B>> = {}) {
+  return nested(tag, "Ins", ports, rules).about("In-ports.");
+}
+
+export function outs<B extends Builders>(tag: number, ports: B) {
+  return nested(tag, "Outs", ports).about("Out-ports.");
+}
+
+/** The out-ports of a component with one output. */
+export const single = (tag: number, words: string) => outs(tag, { output: output(1, words) });
 
 const SPECIAL: Readonly<Record<string, number>> = {
   NaN: Number.NaN,

@@ -1,25 +1,22 @@
 // Components that change the number of replicas of a Kubernetes object.
 
-import { checkSetpoint } from "./control.ts";
 import {
-  about,
   arm,
-  configKey,
   duration,
   durationOr,
-  flag,
+  each,
   int64,
   list,
   message,
+  nested,
   number,
   part,
-  required,
   text,
   type ValueOf,
 } from "./field.ts";
 import { input, ins, output, outs, reading } from "./ports.ts";
 import { agentGroup } from "./selector.ts";
-import { alerterParameters } from "./signals.ts";
+import { alerterParameters, checkSetpoint, dryRun } from "./signals.ts";
 
 const MAX_INT64 = 9223372036854775807n;
 
@@ -69,14 +66,13 @@ function isBuiltIn(apiVersion: string): boolean {
 export const kubernetesObjectSelector = message(
   "KubernetesObjectSelector",
   {
-    agent_group: agentGroup(),
-    namespace: about("Namespace of the object.", required(text({ form: NAMESPACE }))),
-    api_version: about(
+    agent_group: agentGroup(1),
+    namespace: text(2, { form: NAMESPACE }).required.about("Namespace of the object."),
+    api_version: text(3, { form: API_VERSION }).required.about(
       "Group and version, such as `apps/v1`.",
-      required(text({ form: API_VERSION })),
     ),
-    kind: about("Kind, such as `Deployment`.", required(text({ form: KIND }))),
-    name: about("Name of the object.", required(text({ form: OBJECT_NAME }))),
+    kind: text(4, { form: KIND }).required.about("Kind, such as `Deployment`."),
+    name: text(5, { form: OBJECT_NAME }).required.about("Name of the object."),
   },
   {
     check({ api_version: version, kind }, _, warn) {
@@ -87,21 +83,13 @@ export const kubernetesObjectSelector = message(
   },
 );
 export type KubernetesObjectSelector = ValueOf<typeof kubernetesObjectSelector>;
-const scaledObject = () =>
-  about("The Kubernetes object to scale.", required(part(kubernetesObjectSelector)));
+const scaledObject = (tag: number) =>
+  part(tag, kubernetesObjectSelector).required.about("The Kubernetes object to scale.");
 
-const dryRun = () =>
-  ({
-    dry_run: about("Makes and reports decisions, but scales nothing.", flag()),
-    dry_run_config_key: about(
-      "Key of the dynamic configuration value that overrides `dry_run`.",
-      configKey("boolean"),
-    ),
-  }) as const;
-
+const SCALES_NOTHING = "scales nothing";
 const reported = {
-  actual_replicas: output("Replicas that are running."),
-  configured_replicas: output("Replicas that the object specifies."),
+  actual_replicas: output(1, "Replicas that are running."),
+  configured_replicas: output(2, "Replicas that the object specifies."),
 } as const;
 
 const tooMany = (replicas: number | bigint) =>
@@ -111,6 +99,7 @@ const podScalerIns = message(
   "PodScaler.Ins",
   {
     replicas: input(
+      1,
       `Desired number of replicas. A constant must be a whole number from 0 to ${MOST_REPLICAS}.`,
     ),
   },
@@ -132,25 +121,23 @@ const podScalerIns = message(
 );
 
 export const podScaler = message("PodScaler", {
-  in_ports: ins(podScalerIns),
-  out_ports: outs(message("PodScaler.Outs", reported)),
-  ...dryRun(),
-  kubernetes_object_selector: scaledObject(),
+  in_ports: part(1, podScalerIns).about("In-ports."),
+  out_ports: outs(2, reported),
+  ...dryRun(3, SCALES_NOTHING),
+  kubernetes_object_selector: scaledObject(5),
 });
 export type PodScaler = ValueOf<typeof podScaler>;
 
 const kubernetesReplicas = message(
-  "KubernetesReplicas",
+  "AutoScaler.ScalingBackend.KubernetesReplicas",
   {
-    kubernetes_object_selector: scaledObject(),
-    min_replicas: about("Lower bound of replicas.", int64({ min: 0 })),
-    max_replicas: about("Upper bound of replicas.", int64({ default: MAX_INT64, above: 0 })),
-    out_ports: outs(
-      message("KubernetesReplicas.Outs", {
-        ...reported,
-        desired_replicas: output("Replicas that the auto scaler requests."),
-      }),
-    ),
+    kubernetes_object_selector: scaledObject(1),
+    min_replicas: int64(2, { min: 0 }).about("Lower bound of replicas."),
+    max_replicas: int64(3, { default: MAX_INT64, above: 0 }).about("Upper bound of replicas."),
+    out_ports: outs(4, {
+      ...reported,
+      desired_replicas: output(3, "Replicas that the auto scaler requests."),
+    }),
   },
   {
     check({ min_replicas, max_replicas }, refuse, warn) {
@@ -163,106 +150,79 @@ const kubernetesReplicas = message(
   },
 );
 
-const gradientIns = () =>
+const gradientIns = (tag: number) =>
   ins(
-    message(
-      "Gradient.Ins",
-      {
-        signal: input("The measured signal."),
-        setpoint: input("Target value of the signal."),
-      },
-      { check: ({ setpoint }, _, warn) => checkSetpoint(setpoint, warn) },
-    ),
+    tag,
+    {
+      signal: input(1, "The measured signal."),
+      setpoint: input(2, "Target value of the signal."),
+    },
+    { check: ({ setpoint }, _, warn) => checkSetpoint(setpoint, warn) },
   );
-const slope = () => about("Exponent of the ratio of signal to setpoint.", number({ default: 1 }));
+const slope = (tag: number) =>
+  number(tag, { default: 1 }).about("Exponent of the ratio of signal to setpoint.");
 
 const increasingGradient = message("IncreasingGradient", {
-  in_ports: gradientIns(),
-  parameters: about(
-    "Slope and bound of the gradient.",
-    part(
-      message("IncreasingGradient.Parameters", {
-        slope: slope(),
-        max_gradient: about(
-          "Largest factor by which replicas are multiplied.",
-          number({ default: Number.MAX_VALUE, min: 1, special: "infinities" }),
-        ),
-      }),
+  in_ports: gradientIns(1),
+  parameters: nested(2, "Parameters", {
+    slope: slope(1),
+    max_gradient: number(3, { default: Number.MAX_VALUE, min: 1, special: "infinities" }).about(
+      "Largest factor by which replicas are multiplied.",
     ),
-  ),
+  }).about("Slope and bound of the gradient."),
 });
 
 const decreasingGradient = message("DecreasingGradient", {
-  in_ports: gradientIns(),
-  parameters: about(
-    "Slope and bound of the gradient.",
-    part(
-      message("DecreasingGradient.Parameters", {
-        slope: slope(),
-        min_gradient: about(
-          "Smallest factor by which replicas are multiplied.",
-          number({ default: -Number.MAX_VALUE, max: 1, special: "infinities" }),
-        ),
-      }),
+  in_ports: gradientIns(1),
+  parameters: nested(2, "Parameters", {
+    slope: slope(1),
+    min_gradient: number(2, { default: -Number.MAX_VALUE, max: 1, special: "infinities" }).about(
+      "Smallest factor by which replicas are multiplied.",
     ),
-  ),
+  }).about("Slope and bound of the gradient."),
 });
 
 const periodicDecrease = message("PeriodicDecrease", {
-  period: about("Time between two proposals.", required(duration({ positive: true }))),
-  scale_in_percentage: about(
+  period: duration(1, { positive: true }).required.about("Time between two proposals."),
+  scale_in_percentage: number(2, { above: 0, max: 100 }).required.about(
     "Percentage of the running replicas to remove; at least one replica.",
-    required(number({ above: 0, max: 100 })),
   ),
 });
 
-const proposalAlert = () =>
-  about("Alert raised while the controller proposes a change.", required(part(alerterParameters)));
+const proposalAlert = (tag: number) =>
+  part(tag, alerterParameters).required.about(
+    "Alert raised while the controller proposes a change.",
+  );
 
 const scaleOutController = message("ScaleOutController", {
-  controller: about(
-    "The controller.",
-    required(
-      part(
-        message(
-          "ScaleOutController.Controller",
-          {
-            gradient: about(
-              "Proposes more replicas while the signal is beyond its setpoint.",
-              arm("controller", increasingGradient),
-            ),
-          },
-          { oneOf: { controller: "scale-out controller" } },
-        ),
+  controller: nested(
+    1,
+    "Controller",
+    {
+      gradient: arm(1, "controller", increasingGradient).about(
+        "Proposes more replicas while the signal is beyond its setpoint.",
       ),
-    ),
-  ),
-  alerter: proposalAlert(),
+    },
+    { oneOf: { controller: "scale-out controller" } },
+  ).required.about("The controller."),
+  alerter: proposalAlert(2),
 });
 
 const scaleInController = message("ScaleInController", {
-  controller: about(
-    "The controller.",
-    required(
-      part(
-        message(
-          "ScaleInController.Controller",
-          {
-            gradient: about(
-              "Proposes fewer replicas while the signal is below its setpoint.",
-              arm("controller", decreasingGradient),
-            ),
-            periodic: about(
-              "Proposes fewer replicas periodically.",
-              arm("controller", periodicDecrease),
-            ),
-          },
-          { oneOf: { controller: "scale-in controller" } },
-        ),
+  controller: nested(
+    1,
+    "Controller",
+    {
+      gradient: arm(1, "controller", decreasingGradient).about(
+        "Proposes fewer replicas while the signal is below its setpoint.",
       ),
-    ),
-  ),
-  alerter: proposalAlert(),
+      periodic: arm(2, "controller", periodicDecrease).about(
+        "Proposes fewer replicas periodically.",
+      ),
+    },
+    { oneOf: { controller: "scale-in controller" } },
+  ).required.about("The controller."),
+  alerter: proposalAlert(2),
 });
 
 const STEPS = ["max_scale_out_percentage", "max_scale_in_percentage"] as const;
@@ -270,28 +230,23 @@ const STEPS = ["max_scale_out_percentage", "max_scale_in_percentage"] as const;
 const scalingParameters = message(
   "AutoScaler.ScalingParameters",
   {
-    max_scale_out_percentage: about(
+    max_scale_out_percentage: number(1, { default: 10, special: "infinities" }).about(
       "Maximum number of replicas added in one step, in percent of the running ones; at least one.",
-      number({ default: 10, special: "infinities" }),
     ),
-    max_scale_in_percentage: about(
+    max_scale_in_percentage: number(2, { default: 1, special: "infinities" }).about(
       "Maximum number of replicas removed in one step, in percent of the running ones; at least one.",
-      number({ default: 1, special: "infinities" }),
     ),
-    scale_out_cooldown: about(
+    scale_out_cooldown: durationOr(3, 30_000).about(
       "Time after scaling out during which no further scaling happens.",
-      durationOr(30_000),
     ),
-    scale_in_cooldown: about(
+    scale_in_cooldown: durationOr(4, 120_000).about(
       "Time after scaling in during which there is no further scaling in.",
-      durationOr(120_000),
     ),
-    cooldown_override_percentage: about(
+    cooldown_override_percentage: number(5, { default: 50, special: "infinities" }).about(
       "A proposal that exceeds the last one by this percentage ends the scale-out cooldown.",
-      number({ default: 50, special: "infinities" }),
     ),
-    scale_out_alerter: about("Alert raised when scaling out.", required(part(alerterParameters))),
-    scale_in_alerter: about("Alert raised when scaling in.", required(part(alerterParameters))),
+    scale_out_alerter: part(6, alerterParameters).required.about("Alert raised when scaling out."),
+    scale_in_alerter: part(7, alerterParameters).required.about("Alert raised when scaling in."),
   },
   {
     check(parameters, _, warn) {
@@ -305,46 +260,37 @@ const scalingParameters = message(
 );
 
 export const autoScaler = message("AutoScaler", {
-  scaling_backend: about(
-    "What to scale.",
-    required(
-      part(
-        message(
-          "AutoScaler.ScalingBackend",
-          {
-            kubernetes_replicas: about(
-              "Replicas of a Kubernetes object.",
-              arm("scaler", kubernetesReplicas),
-            ),
-          },
-          { oneOf: { scaler: "scaling backend" } },
-        ),
+  scaling_backend: nested(
+    1,
+    "ScalingBackend",
+    {
+      kubernetes_replicas: arm(1, "scaler", kubernetesReplicas).about(
+        "Replicas of a Kubernetes object.",
       ),
-    ),
-  ),
-  scale_out_controllers: about(
+    },
+    { oneOf: { scaler: "scaling backend" } },
+  ).required.about("What to scale."),
+  scale_out_controllers: list(2, each(scaleOutController)).about(
     "Controllers that propose more replicas; the greatest proposal wins.",
-    list(part(scaleOutController)),
   ),
-  scale_in_controllers: about(
+  scale_in_controllers: list(3, each(scaleInController)).about(
     "Controllers that propose fewer replicas; the greatest proposal wins.",
-    list(part(scaleInController)),
   ),
-  scaling_parameters: about("Step sizes, cooldowns and alerts.", required(part(scalingParameters))),
-  ...dryRun(),
+  scaling_parameters: part(4, scalingParameters).required.about(
+    "Step sizes, cooldowns and alerts.",
+  ),
+  ...dryRun(5, SCALES_NOTHING),
 });
 export type AutoScaler = ValueOf<typeof autoScaler>;
 
 export const autoScale = message(
   "AutoScale",
   {
-    pod_scaler: about(
+    pod_scaler: arm(1, "component", podScaler).about(
       "Requests a number of replicas: the input truncated to a whole number of at least 0. While the input is invalid, the scale stays as it is.",
-      arm("component", podScaler),
     ),
-    auto_scaler: about(
+    auto_scaler: arm(2, "component", autoScaler).about(
       "Scales by the proposals of its controllers, with bounds and cooldowns.",
-      arm("component", autoScaler),
     ),
   },
   { oneOf: { component: "auto_scale component" } },

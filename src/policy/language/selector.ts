@@ -1,41 +1,35 @@
 // Selectors: which flows a component applies to, by control point, agent group, service and labels.
 
 import {
-  about,
   arm,
-  configured,
-  deprecated,
-  either,
+  each,
   filledList,
-  fromTargets,
   list,
   type Message,
   map,
   message,
   part,
-  required,
   text,
   type ValueOf,
 } from "./field.ts";
 
 const matchRequirement = message("MatchRequirement", {
-  key: about("Name of the label.", required(text({ name: true }))),
-  operator: about(
+  key: text(1, { name: true }).required.about("Name of the label."),
+  operator: text(2, { oneOf: ["In", "NotIn", "Exists", "DoesNotExist"] }).required.about(
     "Comparison.",
-    required(text({ oneOf: ["In", "NotIn", "Exists", "DoesNotExist"] })),
   ),
-  values: about("Values for `In` and `NotIn`.", list(text())),
+  values: list(3, text()).about("Values for `In` and `NotIn`."),
 });
 export type MatchRequirement = ValueOf<typeof matchRequirement>;
 
 const equalsExpression = message("EqualsExpression", {
-  label: about("Name of the label.", required(text({ name: true }))),
-  value: about("Value that the label must have.", text()),
+  label: text(1, { name: true }).required.about("Name of the label."),
+  value: text(2).about("Value that the label must have."),
 });
 
 const matchesExpression = message("MatchesExpression", {
-  label: about("Name of the label.", required(text({ name: true }))),
-  regex: about("RE2 pattern that the value must match.", required(text({ regex: true }))),
+  label: text(1, { name: true }).required.about("Name of the label."),
+  regex: text(2, { regex: true }).required.about("RE2 pattern that the value must match."),
 });
 
 export interface Expression {
@@ -54,36 +48,35 @@ interface ExpressionList {
 const EXPRESSION = (): Message<Expression> => expression;
 
 const expressionList: Message<ExpressionList> = message("Expression.List", {
-  of: about("The expressions.", list(part(EXPRESSION))),
+  of: list(1, each(EXPRESSION)).about("The expressions."),
 });
 
 const expression: Message<Expression> = message(
   "Expression",
   {
-    not: about("True if the inner expression is false.", arm("variant", EXPRESSION)),
-    all: about("True if all inner expressions are true.", arm("variant", expressionList)),
-    any: about("True if any inner expression is true.", arm("variant", expressionList)),
-    label_exists: about(
-      "True if the flow has this label.",
-      either("variant", text({ filled: true })),
-    ),
-    label_equals: about("True if the label has this value.", arm("variant", equalsExpression)),
-    label_matches: about(
+    not: arm(1, "variant", EXPRESSION).about("True if the inner expression is false."),
+    all: arm(2, "variant", expressionList).about("True if all inner expressions are true."),
+    any: arm(3, "variant", expressionList).about("True if any inner expression is true."),
+    label_exists: text(4, { filled: true })
+      .oneOf("variant")
+      .about("True if the flow has this label."),
+    label_equals: arm(5, "variant", equalsExpression).about("True if the label has this value."),
+    label_matches: arm(6, "variant", matchesExpression).about(
       "True if the value of the label matches a pattern.",
-      arm("variant", matchesExpression),
     ),
   },
   { oneOf: { variant: "expression" } },
 );
 
 export const labelMatcher = message("LabelMatcher", {
-  match_labels: about("Required values by label.", map(text())),
-  match_expressions: about(
-    "Former name of `match_list`.",
-    deprecated("match_list", list(part(matchRequirement))),
+  match_labels: map(1, text()).about("Required values by label."),
+  match_expressions: list(2, each(matchRequirement))
+    .deprecated("match_list")
+    .about("Former name of `match_list`."),
+  expression: part(3, expression).about("A condition on labels, built from nested expressions."),
+  match_list: list(4, each(matchRequirement)).about(
+    "Conditions on labels, all of which must hold.",
   ),
-  expression: about("A condition on labels, built from nested expressions.", part(expression)),
-  match_list: about("Conditions on labels, all of which must hold.", list(part(matchRequirement))),
 });
 export type LabelMatcher = ValueOf<typeof labelMatcher>;
 
@@ -95,34 +88,30 @@ export const MATCHED_LABEL: ReadonlyMap<Message, string> = new Map<Message, stri
   [expression as Message, "label_exists"],
 ]);
 
-export const agentGroup = () =>
-  about(
-    "Agent group that the selector applies to. The key `policies.default_agent_group` of the controller names another default.",
-    configured(
-      "defaultGroup",
-      text({ default: "default", filled: true, noSlash: true, name: true }),
-    ),
-  );
+export const agentGroup = (tag: number) =>
+  text(tag, { default: "default", filled: true, noSlash: true, name: true })
+    .configured("defaultGroup")
+    .about(
+      "Agent group that the selector applies to. The key `policies.default_agent_group` of the controller names another default.",
+    );
 
 /** The default agent group is the one that agents are in by default, unless the controller is configured otherwise. */
 export const selector = message("Selector", {
-  control_point: about(
+  control_point: text(1, { name: true }).required.fromTargets.about(
     "Control point: `ingress`, `egress`, or the name of a feature. A resource with `targetRefs` may leave it out.",
-    fromTargets(required(text({ name: true }))),
   ),
-  agent_group: agentGroup(),
-  service: about(
+  agent_group: agentGroup(2),
+  service: text(3, { default: "any", filled: true, name: true }).about(
     "Service of the flow; `any` matches every service.",
-    text({ default: "any", filled: true, name: true }),
   ),
-  label_matcher: about(
+  label_matcher: part(4, labelMatcher).about(
     "Conditions on the flow's labels, all of which must hold.",
-    part(labelMatcher),
   ),
 });
 export type Selector = ValueOf<typeof selector>;
 
-export const selectors = () => about("Which flows it applies to.", filledList(part(selector)));
+export const selectors = (tag: number) =>
+  filledList(tag, each(selector)).about("Which flows it applies to.");
 
 /** The agent groups of a component without duplicates, in the order in which its selectors name them. */
 export function groupsOf(of: readonly Pick<Selector, "agent_group">[]): readonly string[] {

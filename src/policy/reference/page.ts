@@ -2,7 +2,6 @@
 // description, ports, parameters and rules, from the tables that validate documents.
 
 import type { Field, Message, Type } from "../language/field.ts";
-import { ADAPTIVE_CONCURRENCY, CANNOT_DECIDE } from "../language/flow.ts";
 import { scheduler } from "../language/load.ts";
 import { component, flowControl } from "../language/policy.ts";
 import { inPort, outPort } from "../language/ports.ts";
@@ -11,10 +10,11 @@ import { labelMatcher, selector } from "../language/selector.ts";
 import { alerterParameters } from "../language/signals.ts";
 import { durationText } from "../message.ts";
 import { formatRange } from "../validate/scalars.ts";
+import { ADAPTIVE_CONCURRENCY, CANNOT_DECIDE } from "./sections.ts";
 
 interface Listed {
   readonly path: string;
-  readonly field: Field<unknown>;
+  readonly field: Field;
   readonly of: Message;
 }
 
@@ -114,7 +114,7 @@ function section({ path, field, of }: Listed, example: string | undefined): stri
   return [`### ${path}`, "", about, "", ...used, ...tables(of)];
 }
 
-function oldNote({ deprecated }: Field<unknown>): string {
+function oldNote({ deprecated }: Field): string {
   if (deprecated === undefined) return "";
   return deprecated === "" ? "Deprecated." : `Deprecated: use \`${deprecated}\`.`;
 }
@@ -139,7 +139,7 @@ function tables(message: Message): string[] {
 
 interface Leaf {
   readonly path: string;
-  readonly field: Field<unknown>;
+  readonly field: Field;
   readonly of: Message | undefined;
 }
 
@@ -197,7 +197,7 @@ function typeName(type: Type): string {
   }
 }
 
-function defaultText({ means, default: value = means, type }: Field<unknown>): string {
+function defaultText({ means, default: value = means, type }: Field): string {
   if (value === undefined || value === "" || value instanceof Map) return "";
   if (Array.isArray(value)) return value.join(", ");
   if (type.kind === "duration") return `\`${durationText(Number(value))}\``;
@@ -206,7 +206,7 @@ function defaultText({ means, default: value = means, type }: Field<unknown>): s
   return `\`${name}\``;
 }
 
-function rulesText(field: Field<unknown>): string {
+function rulesText(field: Field): string {
   const { type } = field;
   const rules = [field.required ? "required" : "", field.group ? `one ${field.group}` : ""];
   if (type.kind === "text" && type.oneOf) rules.push(`one of ${type.oneOf.join(", ")}`);

@@ -131,7 +131,7 @@ class Definitions {
     };
   }
 
-  #field(field: Field<unknown>): JsonObject {
+  #field(field: Field): JsonObject {
     const { type, required, group, default: value } = field;
     const own = this.#type(type, required === true);
     // A key without a value (null) counts as absent.
@@ -191,7 +191,7 @@ export const DURATION = "^[0-9]{1,12}(\\.[0-9]{1,9})?s$";
 const POSITIVE_DURATION = "^(?!0+(\\.0+)?s$)[0-9]{1,12}(\\.[0-9]{1,9})?s$";
 
 /** The description of a field in a schema, and whether the field is deprecated. */
-export function words({ about, deprecated, published }: Field<unknown>): JsonObject {
+export function words({ about, deprecated, published }: Field): JsonObject {
   const old =
     deprecated === undefined
       ? ""

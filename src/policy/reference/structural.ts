@@ -39,7 +39,7 @@ function messageOf(message: Message, around: readonly Message[]): JsonObject {
 
 const ANY_OBJECT: JsonObject = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
 
-function fieldOf(field: Field<unknown>, around: readonly Message[]): JsonObject {
+function fieldOf(field: Field, around: readonly Message[]): JsonObject {
   const optional = field.required !== true;
   return {
     ...descriptionOf(field),
@@ -50,7 +50,7 @@ function fieldOf(field: Field<unknown>, around: readonly Message[]): JsonObject 
 }
 
 /** Kubernetes has no word for what is deprecated; the description says it. */
-function descriptionOf(field: Field<unknown>): JsonObject {
+function descriptionOf(field: Field): JsonObject {
   const { description } = words(field);
   return description === undefined ? {} : { description };
 }

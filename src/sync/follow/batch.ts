@@ -10,6 +10,7 @@ import {
   decisionKey,
   groupPrefix,
   parseAgentKey,
+  ruleKey,
 } from "../keys.ts";
 import { FOLLOWED_KINDS } from "./kinds.ts";
 
@@ -49,8 +50,8 @@ export function readBatch(group: string, batch: Batch): RuleChanges {
   for (const key of batch.deletes) {
     const parsed = parseAgentKey(key);
     if (parsed === undefined || !FOLLOWED_KINDS.has(parsed.kind)) continue;
-    if (parsed.tree === "config") rules.set(ruleKey(parsed), undefined);
-    else numbers.set(ruleKey(parsed), undefined);
+    if (parsed.tree === "config") rules.set(ruleKey(key), undefined);
+    else numbers.set(ruleKey(key), undefined);
   }
   for (const { key, value } of batch.puts) {
     const parsed = parseAgentKey(key);
@@ -60,14 +61,14 @@ export function readBatch(group: string, batch: Batch): RuleChanges {
       if (parsed.tree === "config") {
         const { name, rule, without } = kind.readRule(value, group);
         if (name !== parsed.name) continue;
-        rules.set(ruleKey(parsed), rule);
+        rules.set(ruleKey(key), rule);
         if (without !== undefined) notRun.set(key, without);
       } else {
         if (kind.readNumbers === undefined) {
           throw new Fault("INVALID_ARGUMENT", `${parsed.kind}: this kind has no decisions`);
         }
         const { name, numbers: read } = kind.readNumbers(value, group);
-        if (name === parsed.name) numbers.set(ruleKey(parsed), read);
+        if (name === parsed.name) numbers.set(ruleKey(key), read);
       }
     } catch (thrown) {
       if (mayBeOf(group, parsed)) faults.set(key, Fault.from(thrown));
@@ -83,8 +84,4 @@ export function readBatch(group: string, batch: Batch): RuleChanges {
 function mayBeOf(group: string, { name }: AgentKey): boolean {
   const prefix = groupPrefix(group);
   return name.startsWith(`${prefix}policy-`) || name.startsWith(`${prefix}flux_meter-`);
-}
-
-function ruleKey({ kind, name }: AgentKey): string {
-  return `${kind}/${name}`;
 }

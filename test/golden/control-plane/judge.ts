@@ -14,17 +14,19 @@ import { expanded } from "#policy/diagram/expand.ts";
 import { findingLine } from "#policy/format.ts";
 import { compileSet } from "#policy/set.ts";
 import { configEntries, policyEntry } from "#sync/publish/policy.ts";
-import { ClassifierWrapperSchema } from "../../../proto/gen/aperture/policy/sync/v1/classifier_pb.ts";
-import { ConcurrencyLimiterWrapperSchema } from "../../../proto/gen/aperture/policy/sync/v1/concurrency_limiter_pb.ts";
-import { ConcurrencySchedulerWrapperSchema } from "../../../proto/gen/aperture/policy/sync/v1/concurrency_scheduler_pb.ts";
-import { FluxMeterWrapperSchema } from "../../../proto/gen/aperture/policy/sync/v1/flux_meter_pb.ts";
-import { InfraMeterWrapperSchema } from "../../../proto/gen/aperture/policy/sync/v1/infra_meter_pb.ts";
-import { LoadSchedulerWrapperSchema } from "../../../proto/gen/aperture/policy/sync/v1/load_scheduler_pb.ts";
-import { PodScalerWrapperSchema } from "../../../proto/gen/aperture/policy/sync/v1/pod_scaler_pb.ts";
-import { PolicyWrapperSchema } from "../../../proto/gen/aperture/policy/sync/v1/policy_pb.ts";
-import { QuotaSchedulerWrapperSchema } from "../../../proto/gen/aperture/policy/sync/v1/quota_scheduler_pb.ts";
-import { RateLimiterWrapperSchema } from "../../../proto/gen/aperture/policy/sync/v1/rate_limiter_pb.ts";
-import { SamplerWrapperSchema } from "../../../proto/gen/aperture/policy/sync/v1/sampler_pb.ts";
+import {
+  ClassifierWrapperSchema,
+  ConcurrencyLimiterWrapperSchema,
+  ConcurrencySchedulerWrapperSchema,
+  FluxMeterWrapperSchema,
+  InfraMeterWrapperSchema,
+  LoadSchedulerWrapperSchema,
+  PodScalerWrapperSchema,
+  PolicyWrapperSchema,
+  QuotaSchedulerWrapperSchema,
+  RateLimiterWrapperSchema,
+  SamplerWrapperSchema,
+} from "../../../proto/gen/aperture/policy/sync/v1/wrappers_pb.ts";
 import { type RecordedCase, readCase } from "./case.ts";
 import { HASH, planOf } from "./plan.ts";
 import { replay } from "./replay.ts";

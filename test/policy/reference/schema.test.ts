@@ -128,7 +128,7 @@ test("every field of the language has a description", () => {
   const visitMessage = (message: Message): void => {
     if (seen.has(message)) return;
     seen.add(message);
-    for (const [name, field] of Object.entries<Field<unknown>>(message.fields)) {
+    for (const [name, field] of Object.entries<Field>(message.fields)) {
       assert.match(field.about ?? "", /^\S.*[.]$/, `${message.name}.${name}`);
       visit(field.type);
     }

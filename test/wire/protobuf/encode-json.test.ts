@@ -4,9 +4,11 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { fromJson, type JsonValue, toBinary } from "@bufbuild/protobuf";
 import { Fault } from "#base/fault.ts";
-import { InfraMeterWrapperSchema } from "#gen/aperture/policy/sync/v1/infra_meter_pb.ts";
-import { PodScalerWrapperSchema } from "#gen/aperture/policy/sync/v1/pod_scaler_pb.ts";
-import { RateLimiterWrapperSchema } from "#gen/aperture/policy/sync/v1/rate_limiter_pb.ts";
+import {
+  InfraMeterWrapperSchema,
+  PodScalerWrapperSchema,
+  RateLimiterWrapperSchema,
+} from "#gen/aperture/policy/sync/v1/wrappers_pb.ts";
 import { decode, encodeJson } from "#wire/protobuf/messages.ts";
 
 const RATE = "aperture.policy.sync.v1.RateLimiterWrapper";

@@ -15,9 +15,9 @@ import {
   CheckHTTPResponseSchema,
   SocketAddressSchema,
 } from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+import { ConstantSignalSchema } from "#gen/aperture/policy/language/v1/language_pb.ts";
 import { PostDynamicConfigRequestSchema } from "#gen/aperture/policy/language/v1/policy_pb.ts";
-import { ConstantSignalSchema } from "#gen/aperture/policy/language/v1/ports_pb.ts";
-import { TickInfoSchema } from "#gen/aperture/policy/sync/v1/tick_pb.ts";
+import { TickInfoSchema } from "#gen/aperture/policy/sync/v1/wrappers_pb.ts";
 import { GroupStatusSchema, StatusSchema } from "#gen/aperture/status/v1/status_pb.ts";
 import { binaryToJson, jsonToBinary, readJson, toJson } from "#wire/protobuf/protojson.ts";
 

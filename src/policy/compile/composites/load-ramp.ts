@@ -1,7 +1,8 @@
 // Load ramp: a signal generator for the percentage over time, and a sampler that follows it. The sampler is
 // always in ramp mode and always accepts the ramp's pass-through label values (D-6).
 
-import type { LoadRamp, Sampler } from "../../language/flow.ts";
+import type { Sampler } from "../../language/flow.ts";
+import type { LoadRamp } from "../../language/load.ts";
 import { composite, type Draft, egress, ingress, leaf } from "../draft.ts";
 import { sampler } from "./sampler.ts";
 

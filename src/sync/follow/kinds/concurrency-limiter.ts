@@ -1,86 +1,57 @@
 // Concurrency limiters, and the schedulers that count slots as they do, with their numbers, read from wrapper messages.
 
 import { Fault } from "#base/fault.ts";
-import type {
-  AdaptiveBounds,
-  ConcurrencyLimiterRule,
-  ConcurrencySchedulerRule,
-} from "#flow/rules.ts";
+import type { AdaptiveBounds } from "#flow/rules.ts";
 import type { Decoded } from "#wire/protobuf/message-types.ts";
-import { decode, millisecondsOf } from "#wire/protobuf/messages.ts";
+import { millisecondsOf } from "#wire/protobuf/messages.ts";
 import { schedulerRule } from "./scheduler.ts";
-import { selectorRule } from "./selector.ts";
-import {
-  attributesOf,
-  type FollowedKind,
-  failureOf,
-  incomplete,
-  nameIn,
-  ownParameters,
-  type StoredNumbers,
-} from "./wrapper.ts";
+import { commonParameters, limiterKind, numbersOf } from "./wrapper.ts";
 
-const CONFIG = "aperture.policy.sync.v1.ConcurrencyLimiterWrapper";
-const DECISION = "aperture.policy.sync.v1.ConcurrencyLimiterDecisionWrapper";
+type Parameters = Decoded<"aperture.policy.language.v1.ConcurrencyLimiter.Parameters">;
 
-const QUEUE_CONFIG = "aperture.policy.sync.v1.ConcurrencySchedulerWrapper";
+/** Both kinds have the same decisions. */
+const DECISIONS = {
+  decision: "aperture.policy.sync.v1.ConcurrencyLimiterDecisionWrapper",
+  numbers: ({
+    concurrencyLimiterDecision: decision,
+  }: Decoded<"aperture.policy.sync.v1.ConcurrencyLimiterDecisionWrapper">) =>
+    decision && numbersOf(decision),
+} as const;
 
-type StoredAdaptive = Decoded<"aperture.policy.language.v1.ConcurrencyLimiter.Parameters.Adaptive">;
-type SlotParameters = Decoded<"aperture.policy.language.v1.ConcurrencyLimiter.Parameters">;
-
-export const concurrencyLimiter: FollowedKind = {
-  readRule(bytes, group) {
-    const { commonAttributes, concurrencyLimiter: limiter } = decode(CONFIG, bytes);
-    const parameters = limiter?.parameters ?? null;
-    if (commonAttributes === null || limiter === null || parameters === null) {
-      throw incomplete(CONFIG);
-    }
-    const rule: ConcurrencyLimiterRule = {
-      kind: "concurrency_limiter",
-      ...attributesOf(commonAttributes),
-      selectors: limiter.selectors.map(selectorRule),
-      deniedStatus: limiter.requestParameters?.deniedResponseStatusCode ?? 0,
-      tokensLabelKey: limiter.requestParameters?.tokensLabelKey ?? "",
-      ...slotRule(parameters, "concurrency_limiter"),
+export const concurrencyLimiter = limiterKind("concurrency_limiter", {
+  config: "aperture.policy.sync.v1.ConcurrencyLimiterWrapper",
+  rule({ concurrencyLimiter: message }) {
+    if (message === null || message.parameters === null) return null;
+    const { selectors, parameters, requestParameters: refusal } = message;
+    return {
+      ...commonParameters({ selectors, refusal, parameters }, "concurrency_limiter"),
+      tokensLabelKey: refusal?.tokensLabelKey ?? "",
+      ...slotRule(parameters),
     };
-    return { name: nameIn(group, rule), rule };
   },
+  ...DECISIONS,
+});
 
-  readNumbers: (bytes, group) => slotNumbers(bytes, group, "concurrency_limiter"),
-};
-
-/** Its slots and decisions are those of a concurrency limiter. */
-export const concurrencyScheduler: FollowedKind = {
-  readRule(bytes, group) {
-    const { commonAttributes, concurrencyScheduler: message } = decode(QUEUE_CONFIG, bytes);
-    const parameters = message?.concurrencyLimiter ?? null;
-    if (commonAttributes === null || message === null || parameters === null) {
-      throw incomplete(QUEUE_CONFIG);
-    }
-    const rule: ConcurrencySchedulerRule = {
-      kind: "concurrency_scheduler",
-      ...attributesOf(commonAttributes),
-      selectors: message.selectors.map(selectorRule),
-      deniedStatus: message.scheduler?.deniedResponseStatusCode ?? 0,
-      ...slotRule(parameters, "concurrency_scheduler"),
-      scheduler: schedulerRule(message.scheduler),
+export const concurrencyScheduler = limiterKind("concurrency_scheduler", {
+  config: "aperture.policy.sync.v1.ConcurrencySchedulerWrapper",
+  rule({ concurrencyScheduler: message }) {
+    if (message === null || message.concurrencyLimiter === null) return null;
+    const { selectors, concurrencyLimiter: parameters, scheduler } = message;
+    return {
+      ...commonParameters({ selectors, refusal: scheduler, parameters }, "concurrency_scheduler"),
+      ...slotRule(parameters),
+      scheduler: schedulerRule(scheduler),
     };
-    return { name: nameIn(group, rule), rule };
   },
+  ...DECISIONS,
+});
 
-  readNumbers: (bytes, group) => slotNumbers(bytes, group, "concurrency_scheduler"),
-};
-
-function slotRule(
-  parameters: SlotParameters,
-  kind: "concurrency_limiter" | "concurrency_scheduler",
-) {
+function slotRule({ limitByLabelKey, maxInflightDuration, maxIdleTime, adaptive }: Parameters) {
   return {
-    ...ownParameters(parameters, { kind, onMissingLabel: "pass" }),
-    limitByLabelKey: parameters.limitByLabelKey,
-    maxInflightMs: millisecondsOf(parameters.maxInflightDuration),
-    maxIdleMs: millisecondsOf(parameters.maxIdleTime),
-    ...adaptiveOf(parameters.adaptive ?? null),
+    limitByLabelKey,
+    maxInflightMs: millisecondsOf(maxInflightDuration),
+    maxIdleMs: millisecondsOf(maxIdleTime),
+    ...(adaptive === null ? {} : { adaptive: adaptiveBounds(adaptive) }),
   };
 }
 
@@ -88,8 +59,7 @@ function slotRule(
 const ADAPTIVE_START = 20;
 
 /** @throws Fault INVALID_ARGUMENT for bounds that no limit can keep */
-function adaptiveOf(stored: StoredAdaptive | null): { readonly adaptive?: AdaptiveBounds } {
-  if (stored === null) return {};
+function adaptiveBounds(stored: NonNullable<Parameters["adaptive"]>): AdaptiveBounds {
   const { min, max, tolerance } = stored;
   const start = stored.start ?? Math.min(max, Math.max(min, ADAPTIVE_START));
   if (!(min >= 1 && min <= start && start <= max && tolerance > 1)) {
@@ -97,20 +67,5 @@ function adaptiveOf(stored: StoredAdaptive | null): { readonly adaptive?: Adapti
     const got = `min ${min}, start ${start}, max ${max}, tolerance ${tolerance}`;
     throw new Fault("INVALID_ARGUMENT", `adaptive: wanted ${wanted}, got ${got}`);
   }
-  return { adaptive: Object.freeze({ min, max, start, tolerance }) };
-}
-
-function slotNumbers(
-  bytes: Uint8Array,
-  group: string,
-  kind: "concurrency_limiter" | "concurrency_scheduler",
-): StoredNumbers {
-  const { commonAttributes, concurrencyLimiterDecision } = decode(DECISION, bytes);
-  if (commonAttributes === null || concurrencyLimiterDecision === null) {
-    throw incomplete(DECISION);
-  }
-  const attributes = attributesOf(commonAttributes);
-  const { maxConcurrency, passThrough } = concurrencyLimiterDecision;
-  const numbers = { maxConcurrency, passThrough, ...failureOf(concurrencyLimiterDecision) };
-  return { name: nameIn(group, attributes), numbers: { kind, ...attributes, ...numbers } };
+  return Object.freeze({ min, max, start, tolerance });
 }

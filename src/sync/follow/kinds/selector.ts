@@ -5,7 +5,7 @@ import type { ExpressionRule, MatcherRule, Requirement, SelectorRule } from "#fl
 import type { Decoded } from "#wire/protobuf/message-types.ts";
 
 type Language<Name extends string> = `aperture.policy.language.v1.${Name}`;
-type SelectorMessage = Decoded<Language<"Selector">>;
+export type SelectorMessage = Decoded<Language<"Selector">>;
 type MatcherMessage = Decoded<Language<"LabelMatcher">>;
 type ExpressionMessage = Decoded<Language<"Expression">>;
 

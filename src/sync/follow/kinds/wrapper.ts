@@ -5,12 +5,16 @@ import { Fault } from "#base/fault.ts";
 import {
   type LimiterKind,
   type LimiterNumbers,
+  type LimiterRule,
   MISSING_LABEL_MODES,
   type MissingLabelMode,
   type Rule,
   usualFailureMode,
 } from "#flow/rules.ts";
+import type { Decoded, MessageName } from "#wire/protobuf/message-types.ts";
+import { decode } from "#wire/protobuf/messages.ts";
 import { componentName } from "../../keys.ts";
+import { type SelectorMessage, selectorRule } from "./selector.ts";
 
 /** A rule as a value states it, under the key name that the value's own attributes give it in a group. */
 export interface StoredRule {
@@ -34,7 +38,7 @@ export interface FollowedKind {
 }
 
 /** Names a component of one version of a policy. */
-interface Attributes {
+export interface Attributes {
   readonly policyName: string;
   readonly policyHash: string;
   readonly componentId: string;
@@ -45,33 +49,92 @@ export function attributesOf({ policyName, policyHash, componentId }: Attributes
   return { policyName, policyHash, componentId };
 }
 
-export function nameIn(group: string, { policyName, componentId }: Attributes): string {
-  return componentName(group, policyName, componentId);
+type WithoutAttributes<T> = T extends unknown ? Omit<T, "kind" | keyof Attributes> : never;
+
+/** A kind of limiter: its messages in `aperture.policy.sync.v1`, and what rules and numbers have besides attributes. */
+interface LimiterMessages<
+  K extends LimiterRule["kind"],
+  C extends MessageName,
+  D extends MessageName,
+> {
+  readonly config: C;
+  /** `null` for a message that lacks the component or its parameters. */
+  rule(message: Decoded<C>): WithoutAttributes<Extract<LimiterRule, { kind: K }>> | null;
+  readonly decision: D;
+  numbers(message: Decoded<D>): WithoutAttributes<Extract<LimiterNumbers, { kind: K }>> | null;
 }
 
-interface OwnParameters {
-  readonly onFailure: string | null;
-  readonly onMissingLabel: string | null;
-}
-
-/** Fields of Sluice's own in the parameters of all limiters; absent ones, such as those of other controllers, mean `usual`. */
-export function ownParameters(
-  { onFailure, onMissingLabel }: OwnParameters,
-  usual: { readonly kind: LimiterKind; readonly onMissingLabel: MissingLabelMode },
-) {
+export function limiterKind<
+  K extends LimiterRule["kind"],
+  C extends MessageName,
+  D extends MessageName,
+>(kind: K, { config, rule, decision, numbers }: LimiterMessages<K, C, D>): FollowedKind {
   return {
-    onFailure: oneOf("on_failure", FAILURE_MODES, onFailure) ?? usualFailureMode(usual.kind),
-    onMissingLabel:
-      oneOf("on_missing_label", MISSING_LABEL_MODES, onMissingLabel) ?? usual.onMissingLabel,
+    readRule(bytes, group) {
+      const message = decode(config, bytes);
+      const { name, attributes, part } = partOf(config, message, rule(message), group);
+      return { name, rule: { kind, ...attributes, ...part } as unknown as Rule };
+    },
+    readNumbers(bytes, group) {
+      const message = decode(decision, bytes);
+      const { name, attributes, part } = partOf(decision, message, numbers(message), group);
+      return { name, numbers: { kind, ...attributes, ...part } as unknown as LimiterNumbers };
+    },
   };
 }
 
-/** The failure mode that made a decision, in the form of numbers. */
-export function failureOf(decision: { readonly failureMode?: string | null | undefined }): {
+function partOf<P extends object>(
+  wrapper: MessageName,
+  message: object,
+  part: P | null,
+  group: string,
+) {
+  const { commonAttributes = null } = message as { commonAttributes?: Attributes | null };
+  if (commonAttributes === null || part === null) throw incomplete(wrapper);
+  const attributes = attributesOf(commonAttributes);
+  return {
+    name: componentName(group, attributes.policyName, attributes.componentId),
+    attributes,
+    part,
+  };
+}
+
+/** The parts of a message of the language in which all limiters have the same parameters. */
+interface CommonParts {
+  readonly selectors: readonly SelectorMessage[];
+  /** The part that tells how flows are refused. */
+  readonly refusal: { readonly deniedResponseStatusCode: number } | null;
+  /** Absent fields of Sluice's own, such as those of other controllers, mean the default of the kind. */
+  readonly parameters: {
+    readonly onFailure?: string | null | undefined;
+    readonly onMissingLabel?: string | null | undefined;
+  };
+}
+
+/** The parameters that all limiters have. */
+export function commonParameters(
+  { selectors, refusal, parameters }: CommonParts,
+  kind: LimiterKind,
+  onMissingLabel: MissingLabelMode = "pass",
+) {
+  return {
+    selectors: selectors.map(selectorRule),
+    deniedStatus: refusal?.deniedResponseStatusCode ?? 0,
+    onFailure: oneOf("on_failure", FAILURE_MODES, parameters.onFailure) ?? usualFailureMode(kind),
+    onMissingLabel:
+      oneOf("on_missing_label", MISSING_LABEL_MODES, parameters.onMissingLabel) ?? onMissingLabel,
+  };
+}
+
+/** The numbers of a decision, with the failure mode that made them. */
+export function numbersOf<N extends object>({
+  failureMode,
+  ...numbers
+}: N & { readonly failureMode?: string | null | undefined }): Omit<N, "failureMode"> & {
   readonly failure?: FailureMode;
 } {
-  const failure = oneOf("failure_mode", FAILURE_MODES, decision.failureMode);
-  return failure === undefined ? {} : { failure };
+  const failure = oneOf("failure_mode", FAILURE_MODES, failureMode);
+  return failure === undefined ? numbers : { ...numbers, failure };
 }
 
 /** One of the choices; undefined where the text is absent. @throws Fault INVALID_ARGUMENT for any other text */
