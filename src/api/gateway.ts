@@ -96,8 +96,8 @@ function route(
 }
 
 async function describe(service: string, method: string): Promise<DescMessage> {
-  const { loadRegistry } = await import("#wire/protobuf/descriptors.ts");
-  const methods = (await loadRegistry([service])).getService(service)?.methods ?? [];
+  const { registry } = await import("#wire/protobuf/registry.ts");
+  const methods = registry.getService(service)?.methods ?? [];
   const found = methods.find(({ name }) => name === method);
   if (found === undefined) throw new Error(`${service}/${method} has no description`);
   return found.output;

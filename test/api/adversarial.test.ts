@@ -13,9 +13,11 @@ import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
 import type { Flow } from "#flow/flow.ts";
 import { LabelSlots } from "#flow/label.ts";
-import { CheckRequestSchema } from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { jsonToBinary } from "#wire/protobuf/protojson.ts";
+import { schemaOf } from "#wire/protobuf/registry.ts";
 import { agentOf, callOf, endpointsOf, handlerOf } from "../kit/api/agent.ts";
+
+const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
 
 interface Case {
   readonly about: string;

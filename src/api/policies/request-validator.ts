@@ -60,12 +60,12 @@ export class PolicyRequestValidator {
 }
 
 async function load(name: string): Promise<Loaded> {
-  const [{ create }, { loadRegistry }, { MessageValidator }] = await Promise.all([
+  const [{ create }, { registry }, { MessageValidator }] = await Promise.all([
     import("@bufbuild/protobuf"),
-    import("#wire/protobuf/descriptors.ts"),
+    import("#wire/protobuf/registry.ts"),
     import("#wire/protobuf/validation.ts"),
   ]);
-  const service = (await loadRegistry([name])).getService(name);
+  const service = registry.getService(name);
   const methods = new Map(service?.methods.map((method) => [method.name, method] as const));
   return { validator: new MessageValidator(), methods, create };
 }

@@ -3,6 +3,7 @@
 // few rules by hand. Imports @bufbuild/protobuf, so import this file lazily.
 
 import {
+  type DescExtension,
   type DescField,
   type DescMessage,
   type DescOneof,
@@ -12,17 +13,31 @@ import {
   type Message,
   type MessageShape,
 } from "@bufbuild/protobuf";
+import type { GenExtension } from "@bufbuild/protobuf/codegenv2";
 import { type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
-import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-import { Fault } from "#base/fault.ts";
 import {
-  disabled,
-  type FieldRules,
-  FieldRulesSchema,
-  required,
-  rules as rulesOption,
-} from "#gen/validate/validate_pb.ts";
+  FeatureSet_FieldPresence,
+  type FieldOptions,
+  type MessageOptions,
+  type OneofOptions,
+} from "@bufbuild/protobuf/wkt";
+import { Fault } from "#base/fault.ts";
+import type { MessagesByName } from "#gen/messages-by-name.ts";
+import { registry, schemaOf } from "./registry.ts";
 import { CONSTRAINTS, type Constraint, count, type Rules } from "./validation/constraints.ts";
+
+type FieldRules = MessagesByName["validate.FieldRules"];
+
+const FieldRulesSchema = schemaOf("validate.FieldRules");
+const rulesOption = option("rules") as GenExtension<FieldOptions, FieldRules>;
+const required = option("required") as GenExtension<OneofOptions, boolean>;
+const disabled = option("disabled") as GenExtension<MessageOptions, boolean>;
+
+function option(name: string): DescExtension {
+  const extension = registry.getExtension(`validate.${name}`);
+  if (extension === undefined) throw new Error(`validate.${name} is not a known option`);
+  return extension;
+}
 
 /** A rule that a message breaks. Contains no value and no map key of the input. */
 export interface FieldViolation {

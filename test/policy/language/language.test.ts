@@ -3,9 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
-import { PolicySchema } from "#gen/aperture/policy/language/v1/policy_pb.ts";
 import type { Message, Type } from "#policy/language/field.ts";
 import { policy } from "#policy/language/policy.ts";
+import { schemaOf } from "#wire/protobuf/registry.ts";
+
+const PolicySchema = schemaOf("aperture.policy.language.v1.Policy");
 
 /** Messages of leaves that only a compiler makes; they are not in any document. */
 const INTERNAL = "private";

@@ -4,10 +4,12 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { fromJson, type JsonValue, toBinary } from "@bufbuild/protobuf";
 import { Fault } from "#base/fault.ts";
-import { InfraMeterWrapperSchema } from "#gen/aperture/policy/sync/v1/infra_meter_pb.ts";
-import { PodScalerWrapperSchema } from "#gen/aperture/policy/sync/v1/pod_scaler_pb.ts";
-import { RateLimiterWrapperSchema } from "#gen/aperture/policy/sync/v1/rate_limiter_pb.ts";
 import { decode, encodeJson } from "#wire/protobuf/messages.ts";
+import { schemaOf } from "#wire/protobuf/registry.ts";
+
+const InfraMeterWrapperSchema = schemaOf("aperture.policy.sync.v1.InfraMeterWrapper");
+const PodScalerWrapperSchema = schemaOf("aperture.policy.sync.v1.PodScalerWrapper");
+const RateLimiterWrapperSchema = schemaOf("aperture.policy.sync.v1.RateLimiterWrapper");
 
 const RATE = "aperture.policy.sync.v1.RateLimiterWrapper";
 const INFRA = "aperture.policy.sync.v1.InfraMeterWrapper";

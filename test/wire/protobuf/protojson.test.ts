@@ -5,21 +5,22 @@ import { test } from "node:test";
 import { create, createRegistry, toBinary } from "@bufbuild/protobuf";
 import { anyPack, DurationSchema } from "@bufbuild/protobuf/wkt";
 import { Fault } from "#base/fault.ts";
-import {
-  CacheEntrySchema,
-  CheckResponseSchema,
-  LimiterDecisionSchema,
-} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
-import {
-  CheckHTTPRequestSchema,
-  CheckHTTPResponseSchema,
-  SocketAddressSchema,
-} from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
-import { PostDynamicConfigRequestSchema } from "#gen/aperture/policy/language/v1/policy_pb.ts";
-import { ConstantSignalSchema } from "#gen/aperture/policy/language/v1/ports_pb.ts";
-import { TickInfoSchema } from "#gen/aperture/policy/sync/v1/tick_pb.ts";
-import { GroupStatusSchema, StatusSchema } from "#gen/aperture/status/v1/status_pb.ts";
 import { binaryToJson, jsonToBinary, readJson, toJson } from "#wire/protobuf/protojson.ts";
+import { schemaOf } from "#wire/protobuf/registry.ts";
+
+const CacheEntrySchema = schemaOf("aperture.flowcontrol.check.v1.CacheEntry");
+const CheckResponseSchema = schemaOf("aperture.flowcontrol.check.v1.CheckResponse");
+const LimiterDecisionSchema = schemaOf("aperture.flowcontrol.check.v1.LimiterDecision");
+const CheckHTTPRequestSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.CheckHTTPRequest");
+const CheckHTTPResponseSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.CheckHTTPResponse");
+const SocketAddressSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.SocketAddress");
+const PostDynamicConfigRequestSchema = schemaOf(
+  "aperture.policy.language.v1.PostDynamicConfigRequest",
+);
+const ConstantSignalSchema = schemaOf("aperture.policy.language.v1.ConstantSignal");
+const TickInfoSchema = schemaOf("aperture.policy.sync.v1.TickInfo");
+const GroupStatusSchema = schemaOf("aperture.status.v1.GroupStatus");
+const StatusSchema = schemaOf("aperture.status.v1.Status");
 
 const UNSET_DECISION = {
   policy_name: "",

@@ -17,28 +17,32 @@ import {
   file_google_protobuf_duration as DURATION,
   type FieldDescriptorProto,
   FieldDescriptorProtoSchema,
+  type FieldOptions,
   FieldOptionsSchema,
   FileDescriptorProtoSchema,
   FieldDescriptorProto_Label as Label,
+  type MessageOptions,
   MessageOptionsSchema,
+  type OneofOptions,
   OneofOptionsSchema,
   file_google_protobuf_timestamp as TIMESTAMP,
   FieldDescriptorProto_Type as Type,
 } from "@bufbuild/protobuf/wkt";
 import { Fault } from "#base/fault.ts";
-import {
-  type SocketAddress_Protocol,
-  SocketAddressSchema,
-} from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
-import { PostDynamicConfigRequestSchema } from "#gen/aperture/policy/language/v1/policy_pb.ts";
-import {
-  disabled,
-  FieldRulesSchema,
-  required,
-  rules,
-  file_validate_validate as VALIDATE,
-} from "#gen/validate/validate_pb.ts";
+import type { MessagesByName } from "#gen/messages-by-name.ts";
+import { schemaOf } from "#wire/protobuf/registry.ts";
 import { compileRules, MessageValidator } from "#wire/protobuf/validation.ts";
+import { optionOf } from "../../kit/messages/definitions.ts";
+
+const SocketAddressSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.SocketAddress");
+const PostDynamicConfigRequestSchema = schemaOf(
+  "aperture.policy.language.v1.PostDynamicConfigRequest",
+);
+const FieldRulesSchema = schemaOf("validate.FieldRules");
+const VALIDATE = FieldRulesSchema.file;
+const disabled = optionOf<MessageOptions, boolean>("validate.disabled");
+const required = optionOf<OneofOptions, boolean>("validate.required");
+const rules = optionOf<FieldOptions, MessagesByName["validate.FieldRules"]>("validate.rules");
 
 type Rules = MessageInitShape<typeof FieldRulesSchema>;
 type Field = Partial<Pick<FieldDescriptorProto, "type" | "label" | "typeName" | "oneofIndex">>;
@@ -504,11 +508,7 @@ test("the rules in Sluice's own proto files", () => {
   const of = (init: MessageInitShape<typeof SocketAddressSchema>): string[] =>
     socket(create(SocketAddressSchema, init)).map((violation) => violation.field);
   assert.deepEqual(of({ address: "::1", port: 65535, protocol: 1 }), []);
-  assert.deepEqual(of({ address: "", port: 65536, protocol: 2 as SocketAddress_Protocol }), [
-    "protocol",
-    "address",
-    "port",
-  ]);
+  assert.deepEqual(of({ address: "", port: 65536, protocol: 2 }), ["protocol", "address", "port"]);
   const post = compileRules(PostDynamicConfigRequestSchema);
   const request = (init: MessageInitShape<typeof PostDynamicConfigRequestSchema>): string[] =>
     post(create(PostDynamicConfigRequestSchema, init)).map((violation) => violation.field);
