@@ -96,7 +96,7 @@ function route(
 }
 
 async function describe(service: string, method: string): Promise<DescMessage> {
-  const { registry } = await import("#wire/protobuf/registry.ts");
+  const { registry } = await import("#wire/protobuf/descriptors.ts");
   const methods = registry.getService(service)?.methods ?? [];
   const found = methods.find(({ name }) => name === method);
   if (found === undefined) throw new Error(`${service}/${method} has no description`);

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { embedded } from "../kit/api/agent.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { call } from "../kit/sluice/check.ts";

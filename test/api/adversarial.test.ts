@@ -13,8 +13,8 @@ import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
 import type { Flow } from "#flow/flow.ts";
 import { LabelSlots } from "#flow/label.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { jsonToBinary } from "#wire/protobuf/protojson.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
 import { agentOf, callOf, endpointsOf, handlerOf } from "../kit/api/agent.ts";
 
 const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");

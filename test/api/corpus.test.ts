@@ -12,7 +12,7 @@ import { AUTHORIZATION_SERVICE, CHECK_HTTP_SERVICE, CHECK_SERVICE } from "#api/e
 import { forwardTo } from "#api/gateway.ts";
 import type { Call } from "#base/handler.ts";
 import { GrpcClient } from "#client/grpc.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { agentOf, endpointsOf, forwardedRoutes } from "../kit/api/agent.ts";
 import {
   type Ask,

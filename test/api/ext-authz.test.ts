@@ -10,7 +10,7 @@ import { NO_SERVICES, type ServiceLookup } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { agentOf, callOf, embedded } from "../kit/api/agent.ts";
 import { CP, perUser, threeEach } from "../kit/api/corpus.ts";
 

@@ -17,7 +17,7 @@ import { Scope } from "#base/scope.ts";
 import { startControllerProcess } from "#controller/process.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Store } from "#store/store.ts";
-import { registry } from "#wire/protobuf/registry.ts";
+import { registry } from "#wire/protobuf/descriptors.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { type Files, folderOf } from "../kit/folder.ts";
 import { variables } from "../kit/process.ts";

@@ -6,7 +6,7 @@ import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
 import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
-import { registry } from "#wire/protobuf/registry.ts";
+import { registry } from "#wire/protobuf/descriptors.ts";
 import { AS_RESOURCES, LEFT_OUT, OURS, OVER_ETCD } from "./control-differences.ts";
 
 interface Reply {

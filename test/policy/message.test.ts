@@ -12,7 +12,7 @@ import { type Policy, policy } from "#policy/language/policy.ts";
 import { compactPolicy, durationText, fullPolicy } from "#policy/message.ts";
 import { validate } from "#policy/validate.ts";
 import { decode, encodeJson } from "#wire/protobuf/messages.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { circuit, compiled } from "./kit.ts";
 
 const PolicySchema = schemaOf("aperture.policy.language.v1.Policy");

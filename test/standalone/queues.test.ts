@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { readLoggedDecision } from "#wire/check/logged-decision.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { begin, endFlow, type HeldSlot } from "../kit/sluice/check.ts";
 import { counted } from "../kit/sluice/scrape.ts";

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { curl } from "../../deploy/tools/install.ts";
 import { grpcClient, type TestClient } from "../kit/clients/grpc.ts";
 import { child } from "../kit/servers/child.ts";

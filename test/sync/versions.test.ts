@@ -29,7 +29,7 @@ import {
 } from "#sync/keys.ts";
 import { configEntries, policyEntry } from "#sync/publish/policy.ts";
 import { DESCRIPTOR_SET, Definitions } from "#wire/protobuf/definitions.ts";
-import { registry } from "#wire/protobuf/registry.ts";
+import { registry } from "#wire/protobuf/descriptors.ts";
 import { definitions } from "../kit/messages/definitions.ts";
 import { batchOf } from "../kit/sluice/stored.ts";
 

@@ -62,7 +62,7 @@ export class PolicyRequestValidator {
 async function load(name: string): Promise<Loaded> {
   const [{ create }, { registry }, { MessageValidator }] = await Promise.all([
     import("@bufbuild/protobuf"),
-    import("#wire/protobuf/registry.ts"),
+    import("#wire/protobuf/descriptors.ts"),
     import("#wire/protobuf/validation.ts"),
   ]);
   const service = registry.getService(name);

@@ -24,7 +24,7 @@ const SOURCES: readonly (StoredSource | undefined)[] = ["UNKNOWN", "ETCD", "K8S"
 /** The text of a document; a message becomes JSON with every field, since an absent one had the zero of its type. */
 export async function documentText(stored: Uint8Array): Promise<string> {
   if (!TAGS.includes(stored[0])) return textOf(stored);
-  const { registry, schemaOf } = await import("#wire/protobuf/registry.ts");
+  const { registry, schemaOf } = await import("#wire/protobuf/descriptors.ts");
   const { fromBinary, toJson } = await import("@bufbuild/protobuf");
   const type = schemaOf("aperture.policy.language.v1.Policy");
   try {

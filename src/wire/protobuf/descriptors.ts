@@ -1,9 +1,32 @@
-// Descriptors of gRPC services for server reflection. Imports @bufbuild/protobuf, so import this file lazily.
+// All messages and services by full name, as @bufbuild/protobuf describes them, and the data of server reflection.
+// Importing this file loads the library and reads the descriptor set, so import it lazily.
 
-import { type AnyDesc, type DescFile, toBinary } from "@bufbuild/protobuf";
+import { readFileSync } from "node:fs";
+import {
+  type AnyDesc,
+  createFileRegistry,
+  type DescFile,
+  type FileRegistry,
+  fromBinary,
+  toBinary,
+} from "@bufbuild/protobuf";
+import type { GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { nestedTypes } from "@bufbuild/protobuf/reflect";
-import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
-import { registry } from "./registry.ts";
+import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
+import type { MessagesByName } from "#gen/messages-by-name.ts";
+import { DESCRIPTOR_SET } from "./definitions.ts";
+import type { MessageName } from "./message-types.ts";
+
+export const registry: Readonly<FileRegistry> = createFileRegistry(
+  fromBinary(FileDescriptorSetSchema, readFileSync(DESCRIPTOR_SET)),
+);
+
+/** The type of a message. @throws Error for an unknown name */
+export function schemaOf<Name extends MessageName>(name: Name): GenMessage<MessagesByName[Name]> {
+  const schema = registry.getMessage(name);
+  if (schema === undefined) throw new Error(`${name} is not a known message`);
+  return schema as GenMessage<MessagesByName[Name]>;
+}
 
 /** A service, and the methods of it that answer, as the keys of a record. */
 export interface ServedService {

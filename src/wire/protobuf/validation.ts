@@ -23,7 +23,7 @@ import {
 } from "@bufbuild/protobuf/wkt";
 import { Fault } from "#base/fault.ts";
 import type { MessagesByName } from "#gen/messages-by-name.ts";
-import { registry, schemaOf } from "./registry.ts";
+import { registry, schemaOf } from "./descriptors.ts";
 import { CONSTRAINTS, type Constraint, count, type Rules } from "./validation/constraints.ts";
 
 type FieldRules = MessagesByName["validate.FieldRules"];

@@ -10,7 +10,7 @@ import { NO_SERVICES } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import { JsonWriter } from "#wire/json/writer.ts";
 import type { Fragment } from "#wire/protobuf/base64.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { ProtoWriter } from "#wire/protobuf/writer.ts";
 import { agentOf, callOf, endpointsOf } from "../../kit/api/agent.ts";
 import { CP, perUser, threeEach } from "../../kit/api/corpus.ts";

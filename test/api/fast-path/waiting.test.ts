@@ -9,7 +9,7 @@ import { extAuthz } from "#api/ext-authz.ts";
 import { NO_SERVICES } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { agentOf, callOf } from "../../kit/api/agent.ts";
 import { CP, perUser, threeEach } from "../../kit/api/corpus.ts";
 

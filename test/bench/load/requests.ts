@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { KEY_PLACE, type OpenConnection } from "./connection.ts";
 import { http1Connections } from "./http1.ts";
 import { getConnections, grpcConnections } from "./http2.ts";

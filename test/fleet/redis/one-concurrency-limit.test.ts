@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { grpcClient } from "../../kit/clients/grpc.ts";
 import { startRedis } from "../../kit/servers/redis.ts";
 import { begin, endFlow, type HeldSlot } from "../../kit/sluice/check.ts";

@@ -14,7 +14,7 @@ import { expanded } from "#policy/diagram/expand.ts";
 import { findingLine } from "#policy/format.ts";
 import { compileSet } from "#policy/set.ts";
 import { configEntries, policyEntry } from "#sync/publish/policy.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { type RecordedCase, readCase } from "./case.ts";
 import { HASH, planOf } from "./plan.ts";
 import { replay } from "./replay.ts";

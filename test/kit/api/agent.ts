@@ -19,7 +19,7 @@ import { createFlowController, type FlowController } from "#flow/flow-controller
 import { Rulebook } from "#flow/rulebook.ts";
 import type { LimiterNumbers, Rule, SelectorRule } from "#flow/rules.ts";
 import type { EntryReader } from "#wire/access-log/message.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { fakeClock } from "../clock.ts";
 import { recordingObserver } from "../sluice/flow.ts";
 

@@ -12,7 +12,7 @@ import type {
   SelectorRule,
 } from "#flow/rules.ts";
 import type { MessagesByName } from "#gen/messages-by-name.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { anywhere, callOf, common, embedded, type endpointsOf } from "./agent.ts";
 
 const CheckResponseSchema = schemaOf("aperture.flowcontrol.check.v1.CheckResponse");

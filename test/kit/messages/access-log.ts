@@ -4,7 +4,7 @@ import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import type { MessagesByName } from "#gen/messages-by-name.ts";
 import type { HttpLogEntry } from "#wire/access-log/entry.ts";
 import { type EntryReader, readLogMessage } from "#wire/access-log/message.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 
 const HTTPAccessLogEntrySchema = schemaOf("envoy.data.accesslog.v3.HTTPAccessLogEntry");
 const StreamAccessLogsMessageSchema = schemaOf(

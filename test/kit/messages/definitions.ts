@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import type { Message } from "@bufbuild/protobuf";
 import type { GenExtension } from "@bufbuild/protobuf/codegenv2";
 import { DESCRIPTOR_SET, Definitions } from "#wire/protobuf/definitions.ts";
-import { registry } from "#wire/protobuf/registry.ts";
+import { registry } from "#wire/protobuf/descriptors.ts";
 
 /** The types of the same messages by which protobufjs reads and writes. */
 export const definitions = new Definitions(readFileSync(DESCRIPTOR_SET));

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import type { Message, Type } from "#policy/language/field.ts";
 import { policy } from "#policy/language/policy.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 
 const PolicySchema = schemaOf("aperture.policy.language.v1.Policy");
 

@@ -8,7 +8,7 @@ import type { MessagesByName } from "#gen/messages-by-name.ts";
 import type { AuthRequest } from "#wire/check/ext-authz.ts";
 import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { definitions } from "../../kit/messages/definitions.ts";
 import { encodeWithUnknown, unknownFields } from "../../kit/messages/unknown-fields.ts";
 

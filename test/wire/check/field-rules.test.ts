@@ -9,7 +9,7 @@ import type { OperationContext } from "#api/context.ts";
 import { Fault } from "#base/fault.ts";
 import type { Call } from "#base/handler.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { compileRules } from "#wire/protobuf/validation.ts";
 import { assertTwice } from "../../kit/properties/twice.ts";
 

@@ -23,7 +23,7 @@ import {
   writeFlowEndResponse,
 } from "#wire/check/response.ts";
 import { Fragment } from "#wire/protobuf/base64.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { ProtoWriter } from "#wire/protobuf/writer.ts";
 import { definitions } from "../../kit/messages/definitions.ts";
 import { assertTwice } from "../../kit/properties/twice.ts";

@@ -23,9 +23,9 @@ import {
   writeFlowEndRequest,
 } from "#wire/check/request-writer.ts";
 import { checkFromJson, checkHttpFromJson, flowEndFromJson } from "#wire/check-json/request.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { toJson } from "#wire/protobuf/protojson.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
 import { definitions } from "../../kit/messages/definitions.ts";
 import { encodeWithUnknown, unknownFields } from "../../kit/messages/unknown-fields.ts";
 

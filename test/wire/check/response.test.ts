@@ -7,9 +7,9 @@ import type { ReportedComponent } from "#wire/check/decisions/reported-decision.
 import { type HttpAnswer, HttpAnswerWriter, METADATA_KEY } from "#wire/check/http-reply.ts";
 import { writeFlowEndResponse } from "#wire/check/response.ts";
 import { flowEndJson, JsonAnswerWriter } from "#wire/check-json/response.ts";
+import { registry, schemaOf } from "#wire/protobuf/descriptors.ts";
 import { decode } from "#wire/protobuf/messages.ts";
 import { toJson } from "#wire/protobuf/protojson.ts";
-import { registry, schemaOf } from "#wire/protobuf/registry.ts";
 import { answer, components, decision, flowEnds, reply, text } from "./replies.ts";
 
 const CheckResponseSchema = schemaOf("aperture.flowcontrol.check.v1.CheckResponse");

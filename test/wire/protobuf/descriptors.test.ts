@@ -5,8 +5,12 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { create, createFileRegistry, fromBinary } from "@bufbuild/protobuf";
 import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
-import { descriptorsOf, type ServedService } from "#wire/protobuf/descriptors.ts";
-import { registry, schemaOf } from "#wire/protobuf/registry.ts";
+import {
+  descriptorsOf,
+  registry,
+  type ServedService,
+  schemaOf,
+} from "#wire/protobuf/descriptors.ts";
 
 const CHECK_HTTP = "aperture.flowcontrol.checkhttp.v1.FlowControlServiceHTTP";
 const ENVOY = "envoy.service.auth.v3.Authorization";

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { fromJson, type JsonValue, toBinary } from "@bufbuild/protobuf";
 import { Fault } from "#base/fault.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { decode, encodeJson } from "#wire/protobuf/messages.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
 
 const InfraMeterWrapperSchema = schemaOf("aperture.policy.sync.v1.InfraMeterWrapper");
 const PodScalerWrapperSchema = schemaOf("aperture.policy.sync.v1.PodScalerWrapper");

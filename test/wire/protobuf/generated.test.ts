@@ -17,7 +17,7 @@ import {
 import { nestedTypes } from "@bufbuild/protobuf/reflect";
 import type { FieldOptions, MethodOptions } from "@bufbuild/protobuf/wkt";
 import type { MessagesByName } from "#gen/messages-by-name.ts";
-import { registry, schemaOf } from "#wire/protobuf/registry.ts";
+import { registry, schemaOf } from "#wire/protobuf/descriptors.ts";
 import { optionOf } from "../../kit/messages/definitions.ts";
 
 const HttpRuleSchema = schemaOf("google.api.HttpRule");

@@ -14,8 +14,8 @@ import {
 import { type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
 import fc from "fast-check";
 import { Fault } from "#base/fault.ts";
+import { registry, schemaOf } from "#wire/protobuf/descriptors.ts";
 import { decode, durationOf, encode, millisecondsOf } from "#wire/protobuf/messages.ts";
-import { registry, schemaOf } from "#wire/protobuf/registry.ts";
 import { definitions } from "../../kit/messages/definitions.ts";
 
 /** A choice of one of `size` things, and of values, made from a list of numbers that fast-check shrinks. */

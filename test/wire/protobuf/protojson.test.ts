@@ -5,8 +5,8 @@ import { test } from "node:test";
 import { create, createRegistry, toBinary } from "@bufbuild/protobuf";
 import { anyPack, DurationSchema } from "@bufbuild/protobuf/wkt";
 import { Fault } from "#base/fault.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { binaryToJson, jsonToBinary, readJson, toJson } from "#wire/protobuf/protojson.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
 
 const CacheEntrySchema = schemaOf("aperture.flowcontrol.check.v1.CacheEntry");
 const CheckResponseSchema = schemaOf("aperture.flowcontrol.check.v1.CheckResponse");

@@ -10,7 +10,7 @@ import { Fault } from "#base/fault.ts";
 import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import { readCheckRequest } from "#wire/check/request.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { definitions } from "../../kit/messages/definitions.ts";
 import { assertTwice } from "../../kit/properties/twice.ts";
 

@@ -30,7 +30,7 @@ import {
 } from "@bufbuild/protobuf/wkt";
 import { Fault } from "#base/fault.ts";
 import type { MessagesByName } from "#gen/messages-by-name.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { compileRules, MessageValidator } from "#wire/protobuf/validation.ts";
 import { optionOf } from "../../kit/messages/definitions.ts";
 

@@ -7,7 +7,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { create, fromBinary, toBinary, toJsonString } from "@bufbuild/protobuf";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { curl, ghz, grpcurl, h2load } from "../../../../deploy/tools/install.ts";
 import { grpcClient } from "../../../kit/clients/grpc.ts";
 import { python } from "../../../kit/clients/grpcio.ts";

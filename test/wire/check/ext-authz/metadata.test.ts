@@ -8,7 +8,7 @@ import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
 import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
-import { schemaOf } from "#wire/protobuf/registry.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { encodeWithUnknown, unknownFields } from "../../../kit/messages/unknown-fields.ts";
 
 const MetadataSchema = schemaOf("envoy.config.core.v3.Metadata");
