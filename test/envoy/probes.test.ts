@@ -10,11 +10,11 @@ import { askListener } from "../../src/kube/injection/mutation/probes.ts";
 import type { JsonObject } from "../../src/kube/injection/pod.ts";
 import { http1 } from "../kit/clients/http.ts";
 import { freePort } from "../kit/free-port.ts";
-import { callHandler } from "../kit/kube/kubelet/container/probe.ts";
-import type { ContainerSpec, Handler } from "../kit/kube/kubelet/objects.ts";
 import { startEnvoy } from "../kit/servers/envoy.ts";
 import { authority, temporaryFolder } from "../kit/servers/tls.ts";
 import { until } from "../kit/until.ts";
+import { callHandler } from "../lab/kubelet/container/probe.ts";
+import type { ContainerSpec, Handler } from "../lab/kubelet/objects.ts";
 
 /** Envoy listens on it, and the application does not. */
 const POD_ADDRESS = "127.0.0.9";

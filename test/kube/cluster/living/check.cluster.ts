@@ -6,7 +6,7 @@ import { suite, test } from "node:test";
 import { suiteEnding } from "../../../kit/ending.ts";
 import type { KubeObject } from "../../../kit/kube/client.ts";
 import { helm } from "../../../kit/kube/helm.ts";
-import { onOwnMachine } from "../../../kit/kube/kubelet/node/machine.ts";
+import { onOwnMachine } from "../../../lab/kubelet/node/machine.ts";
 import {
   applyPolicy,
   DEPLOYMENT,

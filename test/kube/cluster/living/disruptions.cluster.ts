@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { suite, type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { suiteEnding } from "../../../kit/ending.ts";
-import { onOwnMachine } from "../../../kit/kube/kubelet/node/machine.ts";
+import { onOwnMachine } from "../../../lab/kubelet/node/machine.ts";
 import { type Counts, Load } from "./load.ts";
 import {
   applyPolicy,

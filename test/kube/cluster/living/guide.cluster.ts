@@ -7,10 +7,10 @@ import { suite, test } from "node:test";
 import { suiteEnding } from "../../../kit/ending.ts";
 import { commandsOf, openShell } from "../../../kit/kube/charts/commands.ts";
 import { applyVolume } from "../../../kit/kube/charts/releases.ts";
-import { startLivingCluster } from "../../../kit/kube/kubelet/cluster.ts";
-import { nodeImage } from "../../../kit/kube/kubelet/container/images.ts";
-import { onOwnMachine } from "../../../kit/kube/kubelet/node/machine.ts";
 import { until } from "../../../kit/until.ts";
+import { startLivingCluster } from "../../../lab/kubelet/cluster.ts";
+import { nodeImage } from "../../../lab/kubelet/container/images.ts";
+import { onOwnMachine } from "../../../lab/kubelet/node/machine.ts";
 
 const EXEC = /^kubectl --namespace (\S+) exec deployment\/(\S+) -- (.*)$/;
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { suiteEnding } from "../../../kit/ending.ts";
 import { helm } from "../../../kit/kube/helm.ts";
-import { onOwnMachine } from "../../../kit/kube/kubelet/node/machine.ts";
+import { onOwnMachine } from "../../../lab/kubelet/node/machine.ts";
 import { Load } from "./load.ts";
 import {
   applyPolicy,

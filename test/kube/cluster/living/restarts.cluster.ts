@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { Agent } from "node:http";
 import { suite, test } from "node:test";
 import { suiteEnding } from "../../../kit/ending.ts";
-import { onOwnMachine } from "../../../kit/kube/kubelet/node/machine.ts";
+import { onOwnMachine } from "../../../lab/kubelet/node/machine.ts";
 import { Load } from "./load.ts";
 import { openShop, podsOf, rollOut, startInstalled } from "./shop.ts";
 

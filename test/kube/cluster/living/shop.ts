@@ -8,9 +8,9 @@ import type { Ending } from "../../../kit/ending.ts";
 import type { KubeClient, KubeObject, Ref } from "../../../kit/kube/client.ts";
 import { namespaceOf } from "../../../kit/kube/control-plane.ts";
 import { chartPath, helm, type Values } from "../../../kit/kube/helm.ts";
-import { type LivingCluster, startLivingCluster } from "../../../kit/kube/kubelet/cluster.ts";
-import { nodeImage } from "../../../kit/kube/kubelet/container/images.ts";
 import { until } from "../../../kit/until.ts";
+import { type LivingCluster, startLivingCluster } from "../../../lab/kubelet/cluster.ts";
+import { nodeImage } from "../../../lab/kubelet/container/images.ts";
 
 export const DEPLOYMENT = { apiVersion: "apps/v1", kind: "Deployment" };
 const POLICY = { apiVersion: "fluxninja.com/v1alpha1", kind: "Policy" };

@@ -6,8 +6,8 @@ import { suite, test } from "node:test";
 import { suiteEnding } from "../../../kit/ending.ts";
 import type { KubeClient } from "../../../kit/kube/client.ts";
 import { helm } from "../../../kit/kube/helm.ts";
-import { onOwnMachine } from "../../../kit/kube/kubelet/node/machine.ts";
 import { authority, type Certificate, temporaryFolder } from "../../../kit/servers/tls.ts";
+import { onOwnMachine } from "../../../lab/kubelet/node/machine.ts";
 import {
   applyPolicy,
   DEPLOYMENT,

@@ -8,7 +8,7 @@ import { suite, test } from "node:test";
 import { suiteEnding } from "../../../kit/ending.ts";
 import type { KubeClient, KubeObject } from "../../../kit/kube/client.ts";
 import { chartPath, helm } from "../../../kit/kube/helm.ts";
-import { onOwnMachine } from "../../../kit/kube/kubelet/node/machine.ts";
+import { onOwnMachine } from "../../../lab/kubelet/node/machine.ts";
 import { Load } from "./load.ts";
 import { applyPolicy, HOME, inForce, openShop, podsOf, rollOut, startInstalled } from "./shop.ts";
 

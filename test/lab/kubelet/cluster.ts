@@ -1,7 +1,7 @@
 // A cluster of one node whose pods live: a real control plane, and the kubelet of the tests. Only on a machine of its own.
 
-import type { Ending } from "../../ending.ts";
-import { type ControlPlane, startControlPlane } from "../control-plane.ts";
+import type { Ending } from "../../kit/ending.ts";
+import { type ControlPlane, startControlPlane } from "../../kit/kube/control-plane.ts";
 import { IMAGES, type Images } from "./container/images.ts";
 import { type Kubelet, startKubelet } from "./kubelet.ts";
 import { NODE_ADDRESS, NodeNetwork } from "./node/network.ts";

@@ -5,9 +5,9 @@ import { spawnSync } from "node:child_process";
 import { basename } from "node:path";
 import { env, execPath, stdout } from "node:process";
 import { test } from "node:test";
-import { helm, kube } from "../../../../../deploy/tools/go-tools.ts";
-import { envoy, etcd, prometheus } from "../../../../../deploy/tools/install.ts";
-import { child } from "../../../servers/child.ts";
+import { helm, kube } from "../../../../deploy/tools/go-tools.ts";
+import { envoy, etcd, prometheus } from "../../../../deploy/tools/install.ts";
+import { child } from "../../../kit/servers/child.ts";
 
 const INSIDE = "SLUICE_TEST_MACHINE";
 const NAMESPACES = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];

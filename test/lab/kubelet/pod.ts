@@ -4,7 +4,7 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { KubeClient } from "../client.ts";
+import type { KubeClient } from "../../kit/kube/client.ts";
 import { Container, now } from "./container/container.ts";
 import { environmentOf, expanded, type PodFacts } from "./container/environment.ts";
 import { type Images, imageOf } from "./container/images.ts";

@@ -4,9 +4,9 @@
 import { readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { execPath } from "node:process";
-import { envoy, etcd } from "../../../../../deploy/tools/install.ts";
+import { envoy, etcd } from "../../../../deploy/tools/install.ts";
 
-const ROOT = join(import.meta.dirname, "../../../../..");
+const ROOT = join(import.meta.dirname, "../../../..");
 
 export interface Image {
   readonly entrypoint: readonly string[];

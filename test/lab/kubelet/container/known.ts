@@ -1,7 +1,7 @@
 // Objects that the kubelet has read from the API: ConfigMaps, Secrets and tokens. While the API server is away, the last that it said
 // counts, as with a real kubelet.
 
-import type { KubeClient, KubeObject, Ref } from "../../client.ts";
+import type { KubeClient, KubeObject, Ref } from "../../../kit/kube/client.ts";
 
 export class KnownObjects {
   readonly client: KubeClient;

@@ -1,6 +1,6 @@
 // The parts of pods, Services and EndpointSlices that the kubelet of the tests reads.
 
-import type { KubeObject } from "../client.ts";
+import type { KubeObject } from "../../kit/kube/client.ts";
 
 export interface PodObject extends KubeObject {
   readonly metadata: KubeObject["metadata"] & {

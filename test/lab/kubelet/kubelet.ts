@@ -3,8 +3,8 @@
 // resources have no effect. What a pod asks for and this kubelet does not know is an error of the pod.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Ending } from "../../ending.ts";
-import type { KubeClient } from "../client.ts";
+import type { Ending } from "../../kit/ending.ts";
+import type { KubeClient } from "../../kit/kube/client.ts";
 import { now } from "./container/container.ts";
 import type { Images } from "./container/images.ts";
 import type { Ran } from "./container/process.ts";
