@@ -14,8 +14,8 @@ import {
   RST_STREAM,
   SETTINGS,
   WINDOW_UPDATE,
-} from "../clients/h2.ts";
-import { type Field, HpackDecoder } from "../clients/hpack.ts";
+} from "../../../kit/clients/h2.ts";
+import { type Field, HpackDecoder } from "../../../kit/clients/hpack.ts";
 import { FrameSplitter } from "./connection.ts";
 import type { ExpectedState } from "./expected-state.ts";
 

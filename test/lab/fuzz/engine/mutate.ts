@@ -19,8 +19,8 @@ import {
   SETTINGS,
   uint32,
   WINDOW_UPDATE,
-} from "../clients/h2.ts";
-import { block, type Field, integer, literal, tableSize } from "../clients/hpack.ts";
+} from "../../../kit/clients/h2.ts";
+import { block, type Field, integer, literal, tableSize } from "../../../kit/clients/hpack.ts";
 import type { FuzzClient } from "./client.ts";
 import type { Random } from "./random.ts";
 

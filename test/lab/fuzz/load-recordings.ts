@@ -2,7 +2,7 @@
 
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseRecording, type Recording } from "../kit/fuzz/mutate.ts";
+import { parseRecording, type Recording } from "./engine/mutate.ts";
 
 export const FOLDER = join(import.meta.dirname, "recordings");
 

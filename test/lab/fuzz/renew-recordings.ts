@@ -1,4 +1,4 @@
-// Records what real clients send, through a relay: `node test/fuzz/renew-recordings.ts` renews the recordings that
+// Records what real clients send, through a relay: `node test/lab/fuzz/renew-recordings.ts` renews the recordings that
 // the fuzzer mutates and replays. A client that is not installed keeps its present recording.
 
 import { execFile, spawnSync } from "node:child_process";
@@ -14,11 +14,11 @@ import { Client, credentials, Metadata } from "@grpc/grpc-js";
 import { NO_GUARD } from "#serve/administration.ts";
 import { openPort } from "#serve/port.ts";
 import { Turns } from "#serve/turns.ts";
-import { curl, ghz, grpcio, grpcurl, h2load } from "../../deploy/tools/install.ts";
-import { fuzzService, ROUTES } from "../kit/fuzz/services.ts";
-import { startEnvoy, startService } from "../kit/servers/envoy.ts";
-import { memoryLog } from "../kit/sluice/log.ts";
-import { portSettings, realClock } from "../kit/sluice/port.ts";
+import { curl, ghz, grpcio, grpcurl, h2load } from "../../../deploy/tools/install.ts";
+import { startEnvoy, startService } from "../../kit/servers/envoy.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
+import { portSettings, realClock } from "../../kit/sluice/port.ts";
+import { fuzzService, ROUTES } from "./engine/services.ts";
 import { FOLDER } from "./load-recordings.ts";
 
 const run = promisify(execFile);

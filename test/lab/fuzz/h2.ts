@@ -1,8 +1,8 @@
-// Fuzzes Sluice's HTTP/2 transport for a chosen number of frames: `node test/fuzz/h2.ts --frames 10000000 --seed 1`.
+// Fuzzes Sluice's HTTP/2 transport for a chosen number of frames: `node test/lab/fuzz/h2.ts --frames 10000000 --seed 1`.
 // `--only INDEX` repeats one case of a run.
 
 import { parseArgs } from "node:util";
-import { Fuzzer, type Summary } from "../kit/fuzz/fuzzer.ts";
+import { Fuzzer, type Summary } from "./engine/fuzzer.ts";
 import { loadRecordings } from "./load-recordings.ts";
 
 const { values } = parseArgs({
@@ -25,7 +25,7 @@ process.stdout.write(`${describe(fuzzer.summary)}\n`);
 if (failure !== undefined) {
   const { index, behaviour, violations } = failure;
   process.stdout.write(`case ${index} (${behaviour}) failed:\n  ${violations.join("\n  ")}\n`);
-  process.stdout.write(`repeat: node test/fuzz/h2.ts --seed ${seed} --only ${index}\n`);
+  process.stdout.write(`repeat: node test/lab/fuzz/h2.ts --seed ${seed} --only ${index}\n`);
   process.exitCode = 1;
 }
 

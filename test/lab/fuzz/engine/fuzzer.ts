@@ -1,8 +1,8 @@
 // Fuzzes Sluice's HTTP/2 transport with one connection after another (honest, careless, hostile, recorded) and after
 // each checks the invariants that must hold whatever the client sent.
 
-import { heldBytes } from "../attack/memory.ts";
-import { CODES, PREFACE, ping, settings } from "../clients/h2.ts";
+import { heldBytes } from "../../../kit/attack/memory.ts";
+import { CODES, PREFACE, ping, settings } from "../../../kit/clients/h2.ts";
 import { FuzzClient } from "./client.ts";
 import { type Connection, Harness } from "./harness.ts";
 import {

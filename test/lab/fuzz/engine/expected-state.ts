@@ -18,7 +18,7 @@ import {
   RST_STREAM,
   SETTINGS,
   WINDOW_UPDATE,
-} from "../clients/h2.ts";
+} from "../../../kit/clients/h2.ts";
 import { FrameSplitter } from "./connection.ts";
 
 const FIRST_WINDOW = 65_535;

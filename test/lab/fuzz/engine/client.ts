@@ -26,8 +26,8 @@ import {
   uint32,
   WITH_PRIORITY,
   windowUpdate,
-} from "../clients/h2.ts";
-import type { Field } from "../clients/hpack.ts";
+} from "../../../kit/clients/h2.ts";
+import type { Field } from "../../../kit/clients/hpack.ts";
 import { HeaderBlockWriter } from "./hpack-variants.ts";
 import type { Oracle, Reply } from "./oracle.ts";
 import type { Random } from "./random.ts";

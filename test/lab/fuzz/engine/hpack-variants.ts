@@ -9,7 +9,7 @@ import {
   rawString,
   STATIC_TABLE,
   tableSize,
-} from "../clients/hpack.ts";
+} from "../../../kit/clients/hpack.ts";
 import type { Random } from "./random.ts";
 
 /** SETTINGS_HEADER_TABLE_SIZE of the server, which is also the initial value. */
