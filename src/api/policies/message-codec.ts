@@ -1,7 +1,7 @@
 // Messages of the policy service to and from JSON objects with the same field names. The library for it is imported
 // by the first call.
 
-import type { DescMessage } from "@bufbuild/protobuf";
+import type { DescMessage, JsonValue } from "@bufbuild/protobuf";
 import { Fault } from "#base/fault.ts";
 import { ProtoReader } from "#wire/protobuf/reader.ts";
 import { type Json, wanted } from "./request.ts";
@@ -29,15 +29,10 @@ export class PolicyMessageCodec {
   /** The reply of a method. */
   async encode(rpc: string, reply: Json): Promise<Uint8Array> {
     const { output } = await this.#validator.method(rpc);
-    const [{ jsonToBinary }, { createRegistry }, { StringValueSchema, StructSchema }] =
-      await Promise.all([
-        import("#wire/protobuf/protojson.ts"),
-        import("@bufbuild/protobuf"),
-        import("@bufbuild/protobuf/wkt"),
-      ]);
-    // The types of message that a status tree may contain.
-    const registry = createRegistry(StringValueSchema, StructSchema);
-    return jsonToBinary(output, JSON.stringify(reply), { registry });
+    const { fromJson, toBinary } = await import("@bufbuild/protobuf");
+    const { registry } = await import("#wire/protobuf/descriptors.ts");
+    const json = JSON.parse(JSON.stringify(reply)) as JsonValue;
+    return toBinary(output, fromJson(output, json, { ignoreUnknownFields: true, registry }));
   }
 }
 

@@ -4,10 +4,8 @@
 import type { DescMessage, DescMethod, Message } from "@bufbuild/protobuf";
 import type { Json } from "./request.ts";
 
-type Validator = import("#wire/protobuf/validation.ts").MessageValidator;
-
 interface Loaded {
-  readonly validator: Validator;
+  readonly validate: typeof import("#wire/protobuf/validation.ts").validate;
   /** By name of the gRPC method. */
   readonly methods: ReadonlyMap<string, DescMethod>;
   readonly create: typeof import("@bufbuild/protobuf").create;
@@ -31,8 +29,8 @@ export class PolicyRequestValidator {
 
   /** @throws Fault INVALID_ARGUMENT that names each field that breaks a rule, what was wanted and what was got */
   async validateMessage(schema: DescMessage, message: Message): Promise<void> {
-    const { validator } = await this.#load();
-    validator.validate(schema, message);
+    const { validate } = await this.#load();
+    validate(schema, message);
   }
 
   /**
@@ -42,7 +40,7 @@ export class PolicyRequestValidator {
    */
   async validateJson(rpc: string, request: Json): Promise<void> {
     const { input: schema } = await this.method(rpc);
-    const { validator, create } = await this.#load();
+    const { validate, create } = await this.#load();
     const fields = schema.fields.flatMap((field) => {
       const value = request[field.name] ?? undefined;
       if (field.fieldKind === "message" && value !== undefined) return [[field.localName, {}]];
@@ -50,7 +48,7 @@ export class PolicyRequestValidator {
         ? [[field.localName, value]]
         : [];
     });
-    validator.validate(schema, create(schema, Object.fromEntries(fields)));
+    validate(schema, create(schema, Object.fromEntries(fields)));
   }
 
   #load(): Promise<Loaded> {
@@ -60,12 +58,12 @@ export class PolicyRequestValidator {
 }
 
 async function load(name: string): Promise<Loaded> {
-  const [{ create }, { registry }, { MessageValidator }] = await Promise.all([
+  const [{ create }, { registry }, { validate }] = await Promise.all([
     import("@bufbuild/protobuf"),
     import("#wire/protobuf/descriptors.ts"),
     import("#wire/protobuf/validation.ts"),
   ]);
   const service = registry.getService(name);
   const methods = new Map(service?.methods.map((method) => [method.name, method] as const));
-  return { validator: new MessageValidator(), methods, create };
+  return { validate, methods, create };
 }

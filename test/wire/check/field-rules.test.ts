@@ -10,7 +10,7 @@ import { Fault } from "#base/fault.ts";
 import type { Call } from "#base/handler.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import { schemaOf } from "#wire/protobuf/descriptors.ts";
-import { compileRules } from "#wire/protobuf/validation.ts";
+import { violationsOf } from "#wire/protobuf/validation.ts";
 import { assertTwice } from "../../kit/properties/twice.ts";
 
 const CheckHTTPRequestSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.CheckHTTPRequest");
@@ -29,7 +29,6 @@ function refusedField(message: Uint8Array): string {
 }
 
 test("the hand-written checks and the proto refuse the same sockets", () => {
-  const violations = compileRules(CheckHTTPRequestSchema);
   const socket = fc.option(
     fc.record({
       address: fc.constantFrom("", "a", "::1"),
@@ -46,7 +45,7 @@ test("the hand-written checks and the proto refuse the same sockets", () => {
         ...(destination && { destination }),
       };
       const message = create(CheckHTTPRequestSchema, init);
-      const wanted = violations(message).map(({ field }) => field);
+      const wanted = violationsOf(CheckHTTPRequestSchema, message).map(({ field }) => field);
       const refused = refusedField(toBinary(CheckHTTPRequestSchema, message));
       seen.add(refused);
       if (refused === "control_point") assert.deepEqual(wanted, []);
