@@ -9,7 +9,7 @@ import {
   type Json,
   policyNameOf,
   requestOf,
-  textOf,
+  textField,
 } from "./policies/request.ts";
 import { ServiceMessages } from "./policies/service-messages.ts";
 import { administrationService, jsonReply } from "./reply/json-reply.ts";
@@ -124,7 +124,7 @@ const ROWS: readonly Row[] = [
     about:
       "One policy: its document, its status with the reason, and how many agents apply the running version.",
     rpc: "GetPolicy",
-    run: (policies, request) => ({ ...policies.get(textOf(request, "name")) }),
+    run: (policies, request) => ({ ...policies.get(textField(request, "name")) }),
   },
   {
     method: "POST",
@@ -207,7 +207,7 @@ export const POLICY_RPCS: ReadonlyMap<string, Operation> = new Map(
 );
 
 async function decisions(policies: PolicyOperations, request: Json): Promise<Json> {
-  return { decisions: await policies.decisions(textOf(request, "decision_type")) };
+  return { decisions: await policies.decisions(textField(request, "decision_type")) };
 }
 
 /** The JSON routes. Those without a gRPC method come last. */

@@ -10,7 +10,7 @@ import type { TelemetryWriter } from "#wire/check/response.ts";
 import { type SpanField, writeSpanField } from "#wire/check/span-fields.ts";
 import type { Fragment } from "#wire/protobuf/base64.ts";
 import type { ProtoWriter } from "#wire/protobuf/writer.ts";
-import { DECISION_ID_HEADER, type OperationContext, SHED_HEADER } from "../context.ts";
+import { type OperationContext, replyHeaders } from "../context.ts";
 import { servicesLabel, UNKNOWN_SERVICES } from "../labels/attributes.ts";
 import {
   TYPE_ENTRY,
@@ -101,11 +101,10 @@ export class ProxyCheck implements Flow, TelemetryWriter {
 
   /** A `lent` reply is valid until the next reply that is written in this context. */
   reply(verdict: Verdict, call: Call, lent: boolean): Uint8Array {
-    const { labelNames: shapes, protobufWriter: proto, nextDecisionId: nextId } = this.#context;
+    const { labelNames: shapes, protobufWriter: proto } = this.#context;
     // A spare check must not keep its last call, and with it a connection, in memory.
     this.#call = undefined;
-    call.reply(DECISION_ID_HEADER, nextId());
-    if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
+    replyHeaders(this.#context, verdict, call);
     const answer = this.#answer.inPlace(this, this.labels, verdict, shapes);
     return proto.writeAuth(answer, answer.telemetryApart ? this : undefined, lent);
   }

@@ -164,6 +164,7 @@ async function byCurl(address: string): Promise<void> {
  */
 async function byEnvoy(address: string): Promise<void> {
   const ends: (() => unknown)[] = [];
+  // The cast: helpers of tests use nothing of a test but `after`.
   const scope = { after: (end: () => unknown) => ends.push(end) } as unknown as TestContext;
   try {
     const service = await startService(scope);

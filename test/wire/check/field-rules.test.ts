@@ -17,7 +17,7 @@ const CheckHTTPRequestSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.Check
 
 /** The field that the endpoint refuses; `control_point`, which is missing, when no rule was broken before. */
 function refusedField(message: Uint8Array): string {
-  // Nothing else of the context and the call is read before the control point.
+  // The casts: nothing else of the context and the call is read before the control point.
   const context = { names: new HeaderNames(() => 0.5) } as unknown as OperationContext;
   try {
     void checkHttpBinary(context)(message, {} as unknown as Call);

@@ -104,7 +104,7 @@ export class Harness {
     const connection: Connection = { socket, expected, oracle };
     // The port treats a connection that breaks as an ordinary end, too.
     socket.on("error", () => undefined);
-    // The memory socket has every member that the transport uses.
+    // The cast: the memory socket has every member that the transport uses.
     this.#transport.accept(socket as unknown as Socket);
     return connection;
   }
@@ -200,6 +200,7 @@ export class Harness {
 
   /** Checks that no request or reply bytes are buffered. The only way to find out is to reserve the whole pool. */
   #bufferFaults(): string {
+    // The cast: the connections of a transport share these parts, which it does not show.
     const shared = this.#transport as unknown as ConnectionContext;
     if (!shared.reserve(MAX_BUFFERED_TOTAL, true)) return "bytes are still buffered";
     const less = shared.reserve(1, true);
