@@ -56,7 +56,8 @@ const CONSTRAINTS: Readonly<Record<string, (rule: unknown, field: DescField) => 
 
 const FIELD_RULES = schemaOf("validate.FieldRules");
 const RULES = option("validate.rules");
-const [DISABLED, REQUIRED] = [option("validate.disabled"), option("validate.required")];
+const DISABLED = option("validate.disabled");
+const REQUIRED = option("validate.required");
 
 function option(name: string): DescExtension {
   const extension = registry.getExtension(name);
