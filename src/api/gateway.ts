@@ -88,7 +88,7 @@ function route(
   let output: Promise<DescMessage> | undefined;
   return async ({ body }, call) => {
     const reply = await forward(`/${service}/${method}`, encode(body), call);
-    // The generated code is large, so it is imported with the first reply.
+    // The library is large, so it is imported with the first reply.
     output ??= describe(service, method);
     const { binaryToJson } = await import("#wire/protobuf/protojson.ts");
     return jsonReply(binaryToJson(await output, reply));
