@@ -1,5 +1,5 @@
-// Generates proto/gen: the protos of the policy language from its tables, and from all protos TypeScript descriptors
-// (buf with protoc-gen-es) and JSON bundles that protobufjs reads. Protos of Envoy and Google come from installed
+// Generates proto/gen: the protos of the policy language from its tables, one binary descriptor set of all protos, which
+// both protobuf libraries read, and the TypeScript types of its messages. Protos of Envoy and Google come from installed
 // packages, so no network is needed.
 // `--check` changes nothing: it generates into a temporary folder and compares the result byte for byte.
 
@@ -7,7 +7,6 @@ import { spawnSync } from "node:child_process";
 import {
   chmodSync,
   cpSync,
-  existsSync,
   globSync,
   mkdirSync,
   mkdtempSync,
@@ -18,20 +17,39 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 
-import protobuf, { type ReflectionObject } from "protobufjs";
+import {
+  createFileRegistry,
+  type DescField,
+  type DescMessage,
+  type DescOneof,
+  type FileRegistry,
+  fromBinary,
+  ScalarType,
+} from "@bufbuild/protobuf";
+import {
+  Edition,
+  FeatureSet_FieldPresence,
+  FileDescriptorSetSchema,
+  isWrapperDesc,
+} from "@bufbuild/protobuf/wkt";
 import { languageProto } from "./language.ts";
-
-const { Enum, MapField, Namespace, Root, Type } = protobuf;
 
 const ROOT = resolve(import.meta.dirname, "..");
 const GENERATED = "proto/gen";
 /** The messages of the policy language, which protos by hand import. */
 const LANGUAGE = "aperture/policy/language/v1/language.proto";
 const DEPS = "node_modules/@grpc/grpc-js-xds/deps";
-const ENVOY = `${DEPS}/envoy-api/envoy/service/auth/v3/external_auth.proto`;
-const ACCESS_LOG = `${DEPS}/envoy-api/envoy/service/accesslog/v3/als.proto`;
-const ENVOY_MESSAGES = ["CheckRequest", "CheckResponse"].map((m) => `envoy.service.auth.v3.${m}`);
-const ACCESS_LOG_MESSAGE = "envoy.service.accesslog.v3.StreamAccessLogsMessage";
+
+/** The protos that are described, with everything that they import. */
+const DESCRIBED = [
+  "proto/aperture",
+  "proto/etcdserverpb",
+  "proto/grpc",
+  "proto/opentelemetry",
+  "proto/sluice",
+  `${DEPS}/envoy-api/envoy/service/auth/v3/external_auth.proto`,
+  `${DEPS}/envoy-api/envoy/service/accesslog/v3/als.proto`,
+];
 
 /** Where imports are looked up, this repository's own protos first. */
 const MODULES = [
@@ -55,128 +73,101 @@ function run(command: string, args: readonly string[]): void {
   if (status !== 0) throw new Error(`${command} ended with ${status}\n${stdout}${stderr}`);
 }
 
-/** Writes descriptors and types of Sluice's protos, of ext_authz, of Envoy's access log and of everything that they import. */
-function descriptors(out: string): void {
-  const plugin = {
-    local: "./node_modules/.bin/protoc-gen-es",
-    out,
-    include_imports: true,
-    opt: ["target=ts", "import_extension=ts", "erasable_syntax=true"],
-  };
+/** Compiles the protos to a FileDescriptorSet without comments. */
+function compile(out: string): void {
   run("buf", [
-    "generate",
+    "build",
     "--config",
     JSON.stringify({ version: "v2", modules: MODULES }),
-    "--template",
-    JSON.stringify({ version: "v2", plugins: [plugin] }),
-    "--path",
-    "proto/aperture",
-    "--path",
-    "proto/etcdserverpb",
-    "--path",
-    "proto/grpc",
-    "--path",
-    "proto/opentelemetry",
-    "--path",
-    "proto/sluice",
-    "--path",
-    ENVOY,
-    "--path",
-    ACCESS_LOG,
+    "--as-file-descriptor-set",
+    "--exclude-source-info",
+    "--output",
+    out,
+    ...DESCRIBED.flatMap((path) => ["--path", path]),
   ]);
 }
 
-/**
- * Writes what protobufjs needs to encode and decode the `wanted` messages and all messages inside them: names,
- * numbers and types, by full name. Services, comments and all options except presence and packing are left out,
- * because processes load this file when they start.
- */
-function bundle(out: string, files: readonly string[], wanted: (name: string) => boolean): void {
-  const root = new Root();
-  root.resolvePath = (_origin, target) =>
-    [...MODULES.map(({ path }) => path), "node_modules/protobufjs"]
-      .map((folder) => join(ROOT, folder, target))
-      .find(existsSync) ?? target;
-  root.loadSync(files.map((file) => join(ROOT, file)));
-  root.resolveAll();
-  const kept: Record<string, object> = {};
-  const keep = (object: ReflectionObject): void => {
-    const name = object.fullName.slice(1);
-    if (name in kept) return;
-    if (object instanceof Enum) kept[name] = { values: object.values };
-    if (!(object instanceof Type)) return;
-    kept[name] = members(object);
-    for (const { resolvedType } of object.fieldsArray)
-      if (resolvedType !== null) keep(resolvedType);
-  };
-  const visit = (object: ReflectionObject): void => {
-    if (wanted(object.fullName.slice(1))) keep(object);
-    if (object instanceof Namespace) for (const child of object.nestedArray) visit(child);
-  };
-  visit(root);
-  const lines = Object.entries(kept)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, type]) => `${JSON.stringify(name)}: ${JSON.stringify(type)}`);
-  writeFileSync(out, `{\n${lines.join(",\n")}\n}\n`);
-}
+/** TypeScript types of scalars; all others are numbers. */
+const SCALARS: Readonly<Partial<Record<ScalarType, string>>> = {
+  [ScalarType.STRING]: "string",
+  [ScalarType.BOOL]: "boolean",
+  [ScalarType.BYTES]: "Uint8Array",
+  [ScalarType.INT64]: "bigint",
+  [ScalarType.UINT64]: "bigint",
+  [ScalarType.SINT64]: "bigint",
+  [ScalarType.FIXED64]: "bigint",
+  [ScalarType.SFIXED64]: "bigint",
+};
 
-function members(type: protobuf.Type): object {
-  const fields = type.fieldsArray.map((field) => {
-    const { id, rule } = field;
-    const key = field instanceof MapField ? { keyType: field.keyType } : {};
-    const options = Object.entries(field.options ?? {}).filter(([name]) =>
-      ["packed", "proto3_optional"].includes(name),
-    );
-    return [
-      field.name,
-      {
-        ...key,
-        ...(rule === undefined ? {} : { rule }),
-        type: field.resolvedType?.fullName.slice(1) ?? field.type,
-        id,
-        ...(options.length === 0 ? {} : { options: Object.fromEntries(options) }),
-      },
-    ];
-  });
-  const oneofs = type.oneofsArray.map(({ name, oneof }) => [name, { oneof }]);
-  return {
-    ...(oneofs.length === 0 ? {} : { oneofs: Object.fromEntries(oneofs) }),
-    fields: Object.fromEntries(fields),
-  };
-}
-
-/** Removes comments for a linter that is not used here, and those of other projects' protos. */
-function dropForeignComments(out: string): void {
-  for (const file of globSync("**/*.ts", { cwd: out })) {
-    const path = join(out, file);
-    const text = readFileSync(path, "utf8").replace("/* eslint-disable */\n", "");
-    const isOurs = /^(aperture|sluice)\//.test(file);
-    writeFileSync(path, isOurs ? text : text.replaceAll(/^[ \t]*\/\*\*[\s\S]*?\*\/\n/gm, ""));
-  }
-}
-
-/** The declaration of a message in generated code: its TypeScript name and its full name. */
-const MESSAGE_TYPE = /^export type (\w+) = Message<"([\w.]+)">/gm;
-
-/** Writes the types of all messages of Sluice and of etcd by full name. */
-function messagesByName(out: string): void {
-  const files = globSync("{aperture,etcdserverpb,sluice}/**/*_pb.ts", { cwd: out }).sort();
-  const alias = (file: string) => file.replaceAll(/[^a-z0-9]/g, "_");
-  const members = files.flatMap((file) =>
-    [...readFileSync(join(out, file), "utf8").matchAll(MESSAGE_TYPE)].map(
-      ([, type, name]) => `  readonly "${name}": ${alias(file)}.${type};`,
-    ),
-  );
-  const lines = [
-    "// The messages described in this folder, by full name. Generated; do not edit.",
+/** The types of all messages by full name, as @bufbuild/protobuf represents them. */
+function typesOf(registry: FileRegistry): string {
+  const library = new Set<string>();
+  const messages = [...registry]
+    .filter((desc) => desc.kind === "message")
+    .filter(({ typeName }) => !isWellKnown(typeName))
+    .sort((a, b) => (a.typeName < b.typeName ? -1 : 1))
+    .flatMap((desc) => membersOf(desc, library));
+  return [
+    "// Types of all messages, by full name, as @bufbuild/protobuf represents them. Generated; do not edit.",
     "",
-    ...files.map((file) => `import type * as ${alias(file)} from "./${file}";`),
+    'import type { JsonObject, Message } from "@bufbuild/protobuf";',
+    `import type { ${[...library].sort().join(", ")} } from "@bufbuild/protobuf/wkt";`,
     "",
     "export interface MessagesByName {",
-    ...members,
+    ...messages,
     "}",
-  ];
-  writeFileSync(join(out, "messages-by-name.ts"), `${lines.join("\n")}\n`);
+    "",
+  ].join("\n");
+}
+
+function isWellKnown(typeName: string): boolean {
+  return typeName.startsWith("google.protobuf.");
+}
+
+/** Adds to `library` the names of the types that the library defines. */
+function membersOf({ typeName, members }: DescMessage, library: Set<string>): string[] {
+  const lines = members.map((member) =>
+    member.kind === "oneof" ? oneofLine(member, library) : fieldLine(member, library),
+  );
+  const message = `  readonly "${typeName}": Message<"${typeName}">`;
+  return lines.length === 0 ? [`${message};`] : [`${message} & {`, ...lines, "  };"];
+}
+
+function oneofLine({ localName, fields }: DescOneof, library: Set<string>): string {
+  const arms = fields.map(
+    (field) => `{ case: "${field.localName}"; value: ${valueType(field, library)} }`,
+  );
+  return `    ${localName}: ${[...arms, "{ case: undefined; value?: undefined }"].join(" | ")};`;
+}
+
+function fieldLine(field: DescField, library: Set<string>): string {
+  const { localName, fieldKind, presence, parent } = field;
+  // Scalars of proto2 read as their default value where they are unset.
+  const isOptional =
+    fieldKind === "message" ||
+    (presence === FeatureSet_FieldPresence.EXPLICIT &&
+      parent.file.edition !== Edition.EDITION_PROTO2);
+  const type = fieldType(field, library);
+  return `    ${localName}${isOptional ? "?" : ""}: ${type}${isOptional ? " | undefined" : ""};`;
+}
+
+function fieldType(field: DescField, library: Set<string>): string {
+  const value = valueType(field, library);
+  if (field.fieldKind === "list") return `${value}[]`;
+  return field.fieldKind === "map" ? `{ [key: string]: ${value} }` : value;
+}
+
+/** The type of a singular field, of an item of a list or of a value of a map. */
+function valueType(field: DescField, library: Set<string>): string {
+  const { message, scalar, fieldKind } = field;
+  if (scalar !== undefined) return SCALARS[scalar] ?? "number";
+  if (message === undefined) return "number";
+  if (message.typeName === "google.protobuf.Struct") return "JsonObject";
+  if (!isWellKnown(message.typeName)) return `MessagesByName["${message.typeName}"]`;
+  if (isWrapperDesc(message) && fieldKind === "message" && field.oneof === undefined)
+    return SCALARS[message.fields[0].scalar] ?? "number";
+  library.add(message.name);
+  return message.name;
 }
 
 function writeLanguage(out: string): void {
@@ -187,15 +178,10 @@ function writeLanguage(out: string): void {
 
 function generate(out: string): void {
   writeLanguage(out);
-  descriptors(out);
-  dropForeignComments(out);
-  messagesByName(out);
-  const ours = globSync("proto/{aperture,etcdserverpb,sluice}/**/*.proto", { cwd: ROOT }).sort();
-  bundle(join(out, "aperture.json"), ours, (name) =>
-    /^(aperture|etcdserverpb|sluice)\./.test(name),
-  );
-  bundle(join(out, "ext-authz.json"), [ENVOY], (name) => ENVOY_MESSAGES.includes(name));
-  bundle(join(out, "access-log.json"), [ACCESS_LOG], (name) => name === ACCESS_LOG_MESSAGE);
+  const set = join(out, "descriptors.binpb");
+  compile(set);
+  const registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, readFileSync(set)));
+  writeFileSync(join(out, "messages-by-name.ts"), typesOf(registry));
 }
 
 function differences(left: string, right: string): string[] {

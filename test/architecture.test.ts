@@ -321,7 +321,7 @@ const PURE: Readonly<Record<string, readonly string[]>> = {
 
 /** Module-level objects that could change, each with the reason why two users of the module never notice. */
 const SHARED: Readonly<Record<string, string>> = {
-  "src/wire/protobuf/messages.ts messages":
+  "src/wire/protobuf/messages.ts definitions":
     "remembers definitions made from a file of the package; who asks first changes nothing",
   "src/h2/frames/format.ts PREFACE": "bytes to compare with; there is no readonly Buffer type",
   "src/wire/protobuf/base64.ts ALPHABET": "bytes to copy from",

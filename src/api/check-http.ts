@@ -12,12 +12,7 @@ import {
   readCheckHttpRequest,
 } from "#wire/check/request.ts";
 import { checkHttpFromJson } from "#wire/check-json/request.ts";
-import {
-  DECISION_ID_HEADER,
-  type OperationContext,
-  requireControlPoint,
-  SHED_HEADER,
-} from "./context.ts";
+import { type OperationContext, replyHeaders, requireControlPoint } from "./context.ts";
 import { JsonCheck } from "./fast-path/json-check.ts";
 import { SpareChecks } from "./fast-path/spare-checks.ts";
 import { servicesLabel } from "./labels/attributes.ts";
@@ -93,8 +88,7 @@ function answer(
   verdict: Verdict,
   call: Call,
 ): HttpAnswer {
-  call.reply(DECISION_ID_HEADER, verdict.decisionId);
-  if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
+  replyHeaders(verdict, call);
   return httpAnswer(flow, labels, verdict, context.labelNames);
 }
 

@@ -8,11 +8,10 @@ import { type CacheLookup, type CheckRequest, readCheckRequest } from "#wire/che
 import type { CacheAnswer, CacheReply, CheckReply } from "#wire/check/response.ts";
 import { checkFromJson } from "#wire/check-json/request.ts";
 import {
-  DECISION_ID_HEADER,
   type OperationContext,
   REFUSAL_HEADER,
+  replyHeaders,
   requireControlPoint,
-  SHED_HEADER,
 } from "./context.ts";
 import { findPeerServices } from "./labels/services.ts";
 import { checkReply } from "./reply/check-reply.ts";
@@ -84,10 +83,9 @@ function answer(
   { cacheLookup }: CheckRequest,
   call: Call,
 ): CheckReply {
-  call.reply(DECISION_ID_HEADER, verdict.decisionId);
+  replyHeaders(verdict, call);
   // CheckResponse has no member for it.
   if (verdict.refusal !== undefined) call.reply(REFUSAL_HEADER, verdict.refusal.why);
-  if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
   return checkReply(flow, verdict, cacheReply(cacheLookup));
 }
 

@@ -3,7 +3,9 @@
 
 import type { Chance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
+import type { Call } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
+import type { Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
 import type { Observer } from "#flow/observer.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
@@ -98,6 +100,12 @@ export function createOperationContext(
     fallbackControlPoint,
     unknownMember,
   };
+}
+
+/** Adds the headers that tell of a verdict: its decision id, and why nobody judged the flow. */
+export function replyHeaders(verdict: Verdict, call: Call): void {
+  call.reply(DECISION_ID_HEADER, verdict.decisionId);
+  if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
 }
 
 /** @throws Fault INVALID_ARGUMENT when a message names no control point, without which no rule can be selected */

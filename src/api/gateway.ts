@@ -88,7 +88,7 @@ function route(
   let output: Promise<DescMessage> | undefined;
   return async ({ body }, call) => {
     const reply = await forward(`/${service}/${method}`, encode(body), call);
-    // The generated code is large, so it is imported with the first reply.
+    // The library is large, so it is imported with the first reply.
     output ??= describe(service, method);
     const { binaryToJson } = await import("#wire/protobuf/protojson.ts");
     return jsonReply(binaryToJson(await output, reply));
@@ -96,8 +96,8 @@ function route(
 }
 
 async function describe(service: string, method: string): Promise<DescMessage> {
-  const { loadRegistry } = await import("#wire/protobuf/descriptors.ts");
-  const methods = (await loadRegistry([service])).getService(service)?.methods ?? [];
+  const { registry } = await import("#wire/protobuf/descriptors.ts");
+  const methods = registry.getService(service)?.methods ?? [];
   const found = methods.find(({ name }) => name === method);
   if (found === undefined) throw new Error(`${service}/${method} has no description`);
   return found.output;

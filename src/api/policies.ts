@@ -2,7 +2,6 @@
 // requests and replies are JSON with the field names of the messages.
 
 import type { Call, GrpcService, HttpHandler, Route, UnaryHandler } from "#base/handler.ts";
-import { PolicyMessageCodec } from "./policies/message-codec.ts";
 import {
   configOf,
   depthOf,
@@ -10,10 +9,10 @@ import {
   type Json,
   policyNameOf,
   requestOf,
-  textOf,
+  textField,
 } from "./policies/request.ts";
-import { PolicyRequestValidator } from "./policies/request-validator.ts";
-import { jsonReply } from "./reply/json-reply.ts";
+import { ServiceMessages } from "./policies/service-messages.ts";
+import { administrationService, jsonReply } from "./reply/json-reply.ts";
 
 const POLICY_SERVICE = "aperture.policy.language.v1.PolicyService";
 
@@ -75,7 +74,13 @@ export interface PolicyOperations {
   decisions(kind: string): Promise<Readonly<Record<string, string>>>;
 }
 
-type Operation = (policies: PolicyOperations, request: Json, call: Call) => Json | Promise<Json>;
+/** An operation of a service. Requests and replies are JSON with the field names of the messages. */
+export type JsonOperation<Operations> = (
+  operations: Operations,
+  request: Json,
+  call: Call,
+) => Json | Promise<Json>;
+type Operation = JsonOperation<PolicyOperations>;
 
 interface Row {
   readonly method: Route["method"];
@@ -119,7 +124,7 @@ const ROWS: readonly Row[] = [
     about:
       "One policy: its document, its status with the reason, and how many agents apply the running version.",
     rpc: "GetPolicy",
-    run: (policies, request) => ({ ...policies.get(textOf(request, "name")) }),
+    run: (policies, request) => ({ ...policies.get(textField(request, "name")) }),
   },
   {
     method: "POST",
@@ -202,17 +207,17 @@ export const POLICY_RPCS: ReadonlyMap<string, Operation> = new Map(
 );
 
 async function decisions(policies: PolicyOperations, request: Json): Promise<Json> {
-  return { decisions: await policies.decisions(textOf(request, "decision_type")) };
+  return { decisions: await policies.decisions(textField(request, "decision_type")) };
 }
 
 /** The JSON routes. Those without a gRPC method come last. */
 export function policyRoutes(policies: PolicyOperations): readonly Route[] {
-  const validator = new PolicyRequestValidator(POLICY_SERVICE);
+  const messages = new ServiceMessages(POLICY_SERVICE);
   const routes = ROWS.map(({ method, path, about, rpc, run }): Route => {
     const handle: HttpHandler = async ({ body, params }, call) => {
       const request = requestOf(body, params);
       // Without a body, all fields come from the path, which has no empty segments.
-      if (body.length > 0) await validator.validateJson(rpc, request);
+      if (body.length > 0) await messages.validate(rpc, request);
       return jsonReply(JSON.stringify(await run(policies, request, call)));
     };
     const costly = method === "GET";
@@ -263,17 +268,22 @@ function ownRoutes(policies: PolicyOperations): readonly Route[] {
 
 /** The gRPC service. Its descriptors are large and are loaded by the first call. */
 export function policyGrpcService(policies: PolicyOperations): GrpcService {
-  const codec = new PolicyMessageCodec(new PolicyRequestValidator(POLICY_SERVICE));
-  const methods = ROWS.map(({ rpc, run }) => {
-    const handle: UnaryHandler = async (message, call) => {
-      const request = await codec.decode(rpc, message);
-      return codec.encode(rpc, await run(policies, request, call));
-    };
-    return [rpc, { kind: "unary", handle }] as const;
-  });
-  return {
-    name: POLICY_SERVICE,
-    access: "administration",
-    methods: Object.fromEntries(methods),
-  };
+  return administrationService(POLICY_SERVICE, rpcMethods(POLICY_SERVICE, POLICY_RPCS, policies));
+}
+
+/** The methods of a service whose operations take and give JSON, by name. */
+export function rpcMethods<Operations>(
+  service: string,
+  rpcs: ReadonlyMap<string, JsonOperation<Operations>>,
+  operations: Operations,
+): Readonly<Record<string, UnaryHandler>> {
+  const messages = new ServiceMessages(service);
+  const methods = [...rpcs].map(([rpc, run]): [string, UnaryHandler] => [
+    rpc,
+    async (message, call) => {
+      const request = await messages.decode(rpc, message);
+      return messages.encode(rpc, await run(operations, request, call));
+    },
+  ]);
+  return Object.fromEntries(methods);
 }

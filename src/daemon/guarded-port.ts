@@ -47,8 +47,8 @@ export async function openGuarded(
     log,
     meter: serverMetrics,
     descriptors: async (served) => {
-      const { loadDescriptors } = await import("#wire/protobuf/descriptors.ts");
-      return loadDescriptors(served);
+      const { descriptorsOf } = await import("#wire/protobuf/descriptors.ts");
+      return descriptorsOf(served);
     },
   });
   if (port.remote) {

@@ -3,15 +3,15 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import {
-  CheckRequestSchema,
-  CheckResponseSchema,
-} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { embedded } from "../kit/api/agent.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { call } from "../kit/sluice/check.ts";
 import { counted } from "../kit/sluice/scrape.ts";
 import { type Standalone, standaloneProcess } from "../kit/sluice/standalone.ts";
+
+const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
+const CheckResponseSchema = schemaOf("envoy.service.auth.v3.CheckResponse");
 
 const METHOD = "/envoy.service.auth.v3.Authorization/Check";
 const NAME = "control-point";

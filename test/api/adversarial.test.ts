@@ -7,15 +7,17 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { describe, it } from "node:test";
+import { fromJson, type JsonValue, toBinary } from "@bufbuild/protobuf";
 import { createOperationContext } from "#api/context.ts";
 import type { ServiceLookup } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
 import type { Flow } from "#flow/flow.ts";
 import { LabelSlots } from "#flow/label.ts";
-import { CheckRequestSchema } from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
-import { jsonToBinary } from "#wire/protobuf/protojson.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { agentOf, callOf, endpointsOf, handlerOf } from "../kit/api/agent.ts";
+
+const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
 
 interface Case {
   readonly about: string;
@@ -68,7 +70,7 @@ async function ask(
   agent: ReturnType<typeof recordingAgent>,
 ) {
   if (proxy === undefined) return agent.endpoints.checkHttpJson(text ?? json);
-  const bytes = jsonToBinary(CheckRequestSchema, JSON.stringify(proxy));
+  const bytes = toBinary(CheckRequestSchema, fromJson(CheckRequestSchema, proxy as JsonValue));
   const handle = handlerOf(
     agent.endpoints.services,
     "envoy.service.auth.v3.Authorization",

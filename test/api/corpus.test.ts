@@ -12,20 +12,7 @@ import { AUTHORIZATION_SERVICE, CHECK_HTTP_SERVICE, CHECK_SERVICE } from "#api/e
 import { forwardTo } from "#api/gateway.ts";
 import type { Call } from "#base/handler.ts";
 import { GrpcClient } from "#client/grpc.ts";
-import {
-  CheckRequestSchema,
-  CheckResponseSchema,
-  FlowEndRequestSchema,
-  FlowEndResponseSchema,
-} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
-import {
-  CheckHTTPRequestSchema,
-  CheckHTTPResponseSchema,
-} from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
-import {
-  CheckRequestSchema as AuthRequestSchema,
-  CheckResponseSchema as AuthResponseSchema,
-} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { agentOf, endpointsOf, forwardedRoutes } from "../kit/api/agent.ts";
 import {
   type Ask,
@@ -40,6 +27,15 @@ import {
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { http1 } from "../kit/clients/http.ts";
 import { realClock, testPort } from "../kit/sluice/port.ts";
+
+const CheckRequestSchema = schemaOf("aperture.flowcontrol.check.v1.CheckRequest");
+const CheckResponseSchema = schemaOf("aperture.flowcontrol.check.v1.CheckResponse");
+const FlowEndRequestSchema = schemaOf("aperture.flowcontrol.check.v1.FlowEndRequest");
+const FlowEndResponseSchema = schemaOf("aperture.flowcontrol.check.v1.FlowEndResponse");
+const CheckHTTPRequestSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.CheckHTTPRequest");
+const CheckHTTPResponseSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.CheckHTTPResponse");
+const AuthRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
+const AuthResponseSchema = schemaOf("envoy.service.auth.v3.CheckResponse");
 
 const { proxy, rawProxy, ...WITH_RAMP } = ENDPOINTS;
 const unramped = (steps: readonly Step[]) => steps.map((each) => ({ ...each, ramp: false }));

@@ -9,10 +9,12 @@ import { type Flow, Pending, RejectReason, type Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
 import { EMPTY_SCHEMA, Labels } from "#flow/label.ts";
 import type { LabelRule, Rule } from "#flow/rules.ts";
-import type { CheckResponse } from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import type { MessagesByName } from "#gen/messages-by-name.ts";
 import { agentOf, callOf, common, embedded, endpointsOf } from "../kit/api/agent.ts";
 import { CP, claims, ENDPOINTS, oneSlot, perUser, slots, threeEach } from "../kit/api/corpus.ts";
 import { componentOf, decisionOf, recordingObserver } from "../kit/sluice/flow.ts";
+
+type CheckResponse = MessagesByName["aperture.flowcontrol.check.v1.CheckResponse"];
 
 describe("endpoints", () => {
   it("refuse a flow in ramp mode where no load ramp matches", async () => {

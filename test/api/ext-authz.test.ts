@@ -10,12 +10,12 @@ import { NO_SERVICES, type ServiceLookup } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
-import {
-  CheckRequestSchema,
-  CheckResponseSchema,
-} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { agentOf, callOf, embedded } from "../kit/api/agent.ts";
 import { CP, perUser, threeEach } from "../kit/api/corpus.ts";
+
+const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
+const CheckResponseSchema = schemaOf("envoy.service.auth.v3.CheckResponse");
 
 /** A flow controller that can be slowed down: verdicts asked for while it is `slow` settle when the test calls `waiting`. */
 function slowFlowController() {

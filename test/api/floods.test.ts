@@ -9,10 +9,10 @@ import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/pol
 import { exportRecords } from "#api/reports/otlp.ts";
 import { Fault } from "#base/fault.ts";
 import type { UnaryHandler } from "#base/handler.ts";
-import { Messages } from "#wire/protobuf/messages.ts";
 import { agentOf, callOf, endpointsOf, handlerOf, post } from "../kit/api/agent.ts";
 import { CP, perUser, threeEach } from "../kit/api/corpus.ts";
 import { readWhole } from "../kit/messages/access-log.ts";
+import { definitions } from "../kit/messages/definitions.ts";
 import { jsonFloodsOf } from "../kit/messages/json-flood.ts";
 import { otlp } from "../kit/messages/otlp.ts";
 import { floodsOf } from "../kit/messages/protobuf-flood.ts";
@@ -26,10 +26,6 @@ const PART = 16;
 const MAX_MS = { part: 100, whole: 1_000 };
 const WORST = 3;
 const TRIES = 3;
-
-const own = new Messages(new URL("../../proto/gen/aperture.json", import.meta.url));
-const proxy = new Messages(new URL("../../proto/gen/ext-authz.json", import.meta.url));
-const accessLog = new Messages(new URL("../../proto/gen/access-log.json", import.meta.url));
 
 const { services, routes } = endpointsOf(agentOf([[perUser, threeEach]]).flowController);
 const call = callOf(CP);
@@ -69,28 +65,28 @@ const POLICY = "aperture.policy.language.v1";
 const BINARY_ENDPOINTS: readonly BinaryEndpoint[] = [
   {
     title: "Check",
-    type: own.type("aperture.flowcontrol.check.v1.CheckRequest"),
+    type: definitions.type("aperture.flowcontrol.check.v1.CheckRequest"),
     deepest: 6,
     before: controlPoint(1),
     handle: handlerOf(services, CHECK_SERVICE, "Check"),
   },
   {
     title: "CheckHTTP",
-    type: own.type("aperture.flowcontrol.checkhttp.v1.CheckHTTPRequest"),
+    type: definitions.type("aperture.flowcontrol.checkhttp.v1.CheckHTTPRequest"),
     deepest: 6,
     before: controlPoint(4),
     handle: handlerOf(services, CHECK_HTTP_SERVICE, "CheckHTTP"),
   },
   {
     title: "FlowEnd",
-    type: own.type("aperture.flowcontrol.check.v1.FlowEndRequest"),
+    type: definitions.type("aperture.flowcontrol.check.v1.FlowEndRequest"),
     deepest: 6,
     before: controlPoint(1),
     handle: handlerOf(services, CHECK_SERVICE, "FlowEnd"),
   },
   {
     title: "ext_authz Check",
-    type: proxy.type("envoy.service.auth.v3.CheckRequest"),
+    type: definitions.type("envoy.service.auth.v3.CheckRequest"),
     deepest: 6,
     before: NONE,
     handle: handlerOf(services, AUTHORIZATION_SERVICE, "Check"),
@@ -104,7 +100,7 @@ const BINARY_ENDPOINTS: readonly BinaryEndpoint[] = [
   },
   {
     title: "StreamAccessLogs",
-    type: accessLog.type("envoy.service.accesslog.v3.StreamAccessLogsMessage"),
+    type: definitions.type("envoy.service.accesslog.v3.StreamAccessLogsMessage"),
     deepest: 6,
     before: NONE,
     handle(message) {
@@ -114,14 +110,14 @@ const BINARY_ENDPOINTS: readonly BinaryEndpoint[] = [
   },
   {
     title: "UpsertPolicy",
-    type: own.type(`${POLICY}.UpsertPolicyRequest`),
+    type: definitions.type(`${POLICY}.UpsertPolicyRequest`),
     deepest: 2,
     before: NONE,
     handle: handlerOf(policies, POLICIES, "UpsertPolicy"),
   },
   {
     title: "PostDynamicConfig",
-    type: own.type(`${POLICY}.PostDynamicConfigRequest`),
+    type: definitions.type(`${POLICY}.PostDynamicConfigRequest`),
     deepest: 4,
     before: NONE,
     handle: handlerOf(policies, POLICIES, "PostDynamicConfig"),
@@ -199,7 +195,7 @@ describe("a binary message that consists of repeats of one field", () => {
 describe("a JSON body that consists of repeats", () => {
   for (const [path, name] of JSON_ENDPOINTS) {
     it(`is answered or refused quickly at ${path}`, async () => {
-      const floods = jsonFloodsOf(own.type(name)).map((flood) => ({
+      const floods = jsonFloodsOf(definitions.type(name)).map((flood) => ({
         name: flood.name,
         make: (size: number) => flood.make(size, '"control_point":"here"'),
       }));

@@ -4,16 +4,16 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import {
-  CheckRequestSchema,
-  CheckResponseSchema,
-} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { http1 } from "../kit/clients/http.ts";
 import { AT } from "../kit/servers/bootstrap.ts";
 import { startEnvoy, startService } from "../kit/servers/envoy.ts";
 import { call, passes } from "../kit/sluice/check.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
+
+const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
+const CheckResponseSchema = schemaOf("envoy.service.auth.v3.CheckResponse");
 
 const CAPACITY = 3;
 

@@ -17,7 +17,7 @@ import { Scope } from "#base/scope.ts";
 import { startControllerProcess } from "#controller/process.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Store } from "#store/store.ts";
-import { loadRegistry } from "#wire/protobuf/descriptors.ts";
+import { registry } from "#wire/protobuf/descriptors.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { type Files, folderOf } from "../kit/folder.ts";
 import { variables } from "../kit/process.ts";
@@ -66,7 +66,7 @@ const getJson = async (address: string, path: string) => {
 /** Calls methods of the service with JSON. */
 async function caller(t: TestContext, address: string) {
   const name = "aperture.cmd.v1.Controller";
-  const service = (await loadRegistry([name])).getService(name);
+  const service = registry.getService(name);
   const client = grpcClient(t, address);
   return async (rpc: string, request: object = {}) => {
     const method = service?.methods.find((each) => each.name === rpc) as DescMethod;

@@ -5,16 +5,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
-import {
-  createRegistry,
-  fromBinary,
-  fromJson,
-  type JsonValue,
-  toBinary,
-  toJson,
-} from "@bufbuild/protobuf";
-import { StringValueSchema, StructSchema } from "@bufbuild/protobuf/wkt";
-import { loadRegistry } from "#wire/protobuf/descriptors.ts";
+import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
+import { registry } from "#wire/protobuf/descriptors.ts";
 import { AS_RESOURCES, LEFT_OUT, OURS, OVER_ETCD } from "./control-differences.ts";
 
 interface Reply {
@@ -45,12 +37,6 @@ export type CallGrpc = (
   message: unknown,
 ) => Promise<{ readonly message: unknown } | { readonly error: { readonly code: number } }>;
 
-const SERVICES = [
-  "aperture.cmd.v1.Controller",
-  "aperture.policy.language.v1.PolicyService",
-  "grpc.health.v1.Health",
-];
-
 interface Unary {
   readonly code: number;
   readonly message: Uint8Array | undefined;
@@ -60,8 +46,6 @@ interface Unary {
 export async function caller(
   unary: (path: string, message: Uint8Array) => Promise<Unary>,
 ): Promise<CallGrpc> {
-  const services = await loadRegistry(SERVICES);
-  const registry = createRegistry(services, StringValueSchema, StructSchema);
   return async (method, message) => {
     const [service = "", name] = method.split("/");
     const found = registry.getService(service)?.methods.find((each) => each.name === name);

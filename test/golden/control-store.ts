@@ -252,6 +252,7 @@ function valuesDiffer(
   }
   // The recording leaves the policy out.
   const { policy: _, ...rest } = wanted as Readonly<Record<string, unknown>>;
+  // The casts: a message of any type has its fields read by name.
   const { policy, ...others } = got as unknown as Readonly<Record<string, unknown>>;
   if (policy === null) return `${key}: wanted a policy, got none`;
   const { policy: __, ...expected } = decode(name, encodeJson(name, rest)) as unknown as Readonly<

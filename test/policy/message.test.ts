@@ -5,15 +5,17 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { fromJson, type JsonValue, toBinary } from "@bufbuild/protobuf";
-import { PolicySchema } from "#gen/aperture/policy/language/v1/language_pb.ts";
 import { canonicalJson } from "#policy/canonical.ts";
 import { Report } from "#policy/document/finding.ts";
 import { readPolicies } from "#policy/document/read.ts";
 import { type Policy, policy } from "#policy/language/policy.ts";
 import { compactPolicy, durationText, fullPolicy } from "#policy/message.ts";
 import { validate } from "#policy/validate.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { decode, encodeJson } from "#wire/protobuf/messages.ts";
 import { circuit, compiled } from "./kit.ts";
+
+const PolicySchema = schemaOf("aperture.policy.language.v1.Policy");
 
 function documentOf(text: string): Policy | undefined {
   const [document] = readPolicies(text, "p").documents;

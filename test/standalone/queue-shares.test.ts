@@ -4,14 +4,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import {
-  CheckRequestSchema,
-  CheckResponseSchema,
-} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { counted } from "../kit/sluice/scrape.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
 import { until } from "../kit/until.ts";
+
+const CheckRequestSchema = schemaOf("aperture.flowcontrol.check.v1.CheckRequest");
+const CheckResponseSchema = schemaOf("aperture.flowcontrol.check.v1.CheckResponse");
 
 const CHECK = "/aperture.flowcontrol.check.v1.FlowControlService/Check";
 

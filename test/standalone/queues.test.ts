@@ -7,20 +7,18 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import {
-  CheckRequestSchema as FlowCheckRequestSchema,
-  CheckResponseSchema as FlowCheckResponseSchema,
-} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
-import {
-  CheckRequestSchema,
-  CheckResponseSchema,
-} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { readLoggedDecision } from "#wire/check/logged-decision.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { begin, endFlow, type HeldSlot } from "../kit/sluice/check.ts";
 import { counted } from "../kit/sluice/scrape.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
 import { until } from "../kit/until.ts";
+
+const FlowCheckRequestSchema = schemaOf("aperture.flowcontrol.check.v1.CheckRequest");
+const FlowCheckResponseSchema = schemaOf("aperture.flowcontrol.check.v1.CheckResponse");
+const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
+const CheckResponseSchema = schemaOf("envoy.service.auth.v3.CheckResponse");
 
 const CHECK_HTTP = "/v1/flowcontrol/checkhttp";
 const AUTHORIZATION = "/envoy.service.auth.v3.Authorization/Check";

@@ -4,13 +4,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
-import {
-  ServerReflectionRequestSchema,
-  ServerReflectionResponseSchema,
-} from "#gen/grpc/reflection/v1/reflection_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { call, HEADERS, rawPeer, reset } from "../kit/clients/h2.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
+
+const ServerReflectionRequestSchema = schemaOf("grpc.reflection.v1.ServerReflectionRequest");
+const ServerReflectionResponseSchema = schemaOf("grpc.reflection.v1.ServerReflectionResponse");
 
 const REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 const UNIMPLEMENTED = "12";

@@ -3,20 +3,18 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import {
-  CheckRequestSchema as FlowCheckRequestSchema,
-  CheckResponseSchema as FlowCheckResponseSchema,
-} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
-import {
-  CheckRequestSchema,
-  CheckResponseSchema,
-} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { curl } from "../../deploy/tools/install.ts";
 import { grpcClient, type TestClient } from "../kit/clients/grpc.ts";
 import { child } from "../kit/servers/child.ts";
 import { call, passes } from "../kit/sluice/check.ts";
 import { counted } from "../kit/sluice/scrape.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
+
+const FlowCheckRequestSchema = schemaOf("aperture.flowcontrol.check.v1.CheckRequest");
+const FlowCheckResponseSchema = schemaOf("aperture.flowcontrol.check.v1.CheckResponse");
+const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
+const CheckResponseSchema = schemaOf("envoy.service.auth.v3.CheckResponse");
 
 const CHECK_HTTP = "/v1/flowcontrol/checkhttp";
 const FLOW_END = "/v1/flowcontrol/flowend";

@@ -5,12 +5,16 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
-import { ExportTraceServiceRequestSchema } from "#gen/opentelemetry/proto/collector/trace/v1/trace_service_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { slotsHeld, slotsPolicy } from "../kit/attack/slots.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { call } from "../kit/sluice/check.ts";
 import { counted } from "../kit/sluice/scrape.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
+
+const ExportTraceServiceRequestSchema = schemaOf(
+  "opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest",
+);
 
 const CASES = "test/cases/otlp";
 const DECISION = "aperture.check_response";

@@ -28,18 +28,19 @@ import {
   responseKey,
 } from "#sync/keys.ts";
 import { configEntries, policyEntry } from "#sync/publish/policy.ts";
-import { Messages } from "#wire/protobuf/messages.ts";
+import { DESCRIPTOR_SET, Definitions } from "#wire/protobuf/definitions.ts";
+import { registry } from "#wire/protobuf/descriptors.ts";
+import { definitions } from "../kit/messages/definitions.ts";
 import { batchOf } from "../kit/sluice/stored.ts";
 
 const FOLDER = join(import.meta.dirname, "versions");
-const BUNDLE = join(FOLDER, "messages.json");
+const DESCRIPTORS = join(FOLDER, "descriptors.binpb");
 const VALUES = join(FOLDER, "values.json");
 /**
  * The store that a controller of the last release left for the policies of `golden/control-plane`, as base64 by key.
  */
 const LEFT = join(FOLDER, "store.json");
 const CASES = join(import.meta.dirname, "../golden/control-plane/cases");
-const PRESENT = new URL("../../proto/gen/aperture.json", import.meta.url);
 
 /** The messages that agents and controllers exchange. */
 const EXCHANGED = /^(aperture\.(policy\.sync|cmd|peers)\.v1|sluice\.fleet\.v1)\./;
@@ -55,7 +56,7 @@ const IGNORED: Readonly<Record<string, readonly string[]>> = {
 type Json = Record<string, unknown>;
 type Stored = Readonly<Record<string, { readonly bytes: string; readonly value: Json }>>;
 
-const present = new Messages(PRESENT);
+const present = definitions;
 
 /** Levels of messages inside each other that a sample has: policies hold circuits without end. */
 const DEPTH = 5;
@@ -111,10 +112,11 @@ function known(type: protobuf.Type, value: Json): Json {
   );
 }
 
-const definitions = JSON.parse(readFileSync(PRESENT, "utf8")) as Record<string, Json>;
-const names = Object.keys(definitions).filter(
-  (name) => EXCHANGED.test(name) && "fields" in (definitions[name] ?? {}),
-);
+const names = [...registry]
+  .filter(({ kind }) => kind === "message")
+  .map(({ typeName }) => typeName)
+  .filter((name) => EXCHANGED.test(name))
+  .sort();
 
 if (process.env["RENEW"] === "1") {
   const entries = names.map((name) => {
@@ -124,7 +126,7 @@ if (process.env["RENEW"] === "1") {
     return `${JSON.stringify(name)}: ${JSON.stringify(stored)}`;
   });
   writeFileSync(VALUES, `{\n${entries.join(",\n")}\n}\n`);
-  writeFileSync(BUNDLE, readFileSync(PRESENT));
+  writeFileSync(DESCRIPTORS, readFileSync(DESCRIPTOR_SET));
   const kept = Object.keys(JSON.parse(readFileSync(LEFT, "utf8")) as object);
   const left = kept
     .filter((key) => key.startsWith(POLICIES))
@@ -134,7 +136,7 @@ if (process.env["RENEW"] === "1") {
 }
 
 const stored = JSON.parse(readFileSync(VALUES, "utf8")) as Stored;
-const before = new Messages(new URL(`file://${BUNDLE}`));
+const before = new Definitions(readFileSync(DESCRIPTORS));
 
 test("the present code reads every message as the last release wrote it", () => {
   assert.ok(Object.keys(stored).length > 60, "messages were kept");

@@ -8,7 +8,7 @@ import { JsonCheckHttp } from "#wire/check-json/check-http.ts";
 import type { JsonTelemetryWriter } from "#wire/check-json/response.ts";
 import { fragment, type JsonWriter } from "#wire/json/writer.ts";
 import type { ProtoWriter } from "#wire/protobuf/writer.ts";
-import { DECISION_ID_HEADER, type OperationContext, SHED_HEADER } from "../context.ts";
+import { type OperationContext, replyHeaders } from "../context.ts";
 import {
   DESTINATION_LABEL,
   FLAVORS,
@@ -107,8 +107,7 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
     const { labelNames: shapes, jsonWriter: json } = this.#context;
     // A spare check must not keep its last call, and with it a connection, in memory.
     this.#call = undefined;
-    call.reply(DECISION_ID_HEADER, verdict.decisionId);
-    if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
+    replyHeaders(verdict, call);
     const answer = this.#answer.inPlace(this, this.labels, verdict, shapes);
     return json.checkHttp(answer, answer.telemetryApart ? this : undefined, lent);
   }

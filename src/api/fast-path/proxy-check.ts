@@ -10,7 +10,7 @@ import type { TelemetryWriter } from "#wire/check/response.ts";
 import { type SpanField, writeSpanField } from "#wire/check/span-fields.ts";
 import type { Fragment } from "#wire/protobuf/base64.ts";
 import type { ProtoWriter } from "#wire/protobuf/writer.ts";
-import { DECISION_ID_HEADER, type OperationContext, SHED_HEADER } from "../context.ts";
+import { type OperationContext, replyHeaders } from "../context.ts";
 import { servicesLabel, UNKNOWN_SERVICES } from "../labels/attributes.ts";
 import {
   TYPE_ENTRY,
@@ -104,8 +104,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
     const { labelNames: shapes, protobufWriter: proto } = this.#context;
     // A spare check must not keep its last call, and with it a connection, in memory.
     this.#call = undefined;
-    call.reply(DECISION_ID_HEADER, verdict.decisionId);
-    if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);
+    replyHeaders(verdict, call);
     const answer = this.#answer.inPlace(this, this.labels, verdict, shapes);
     return proto.writeAuth(answer, answer.telemetryApart ? this : undefined, lent);
   }

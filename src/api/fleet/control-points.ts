@@ -2,7 +2,7 @@
 
 import type { GrpcService, Route } from "#base/handler.ts";
 import { encode } from "#wire/protobuf/messages.ts";
-import { jsonReply } from "../reply/json-reply.ts";
+import { administrationService, viewRoute } from "../reply/json-reply.ts";
 
 export interface ControlPoint {
   readonly controlPoint: string;
@@ -17,36 +17,26 @@ export type ControlPoints = () => readonly ControlPoint[];
 
 export function controlPointRoutes(seen: ControlPoints): readonly Route[] {
   return [
-    {
-      method: "GET",
-      path: "/v1/flowcontrol/controlpoints",
-      about: "The control points of the flows that this agent has judged of late.",
-      access: "administration",
-      costly: true,
-      handle() {
-        const flow_control_points = seen().map(({ controlPoint, type, service }) => ({
-          control_point: controlPoint,
+    viewRoute(
+      "/v1/flowcontrol/controlpoints",
+      "The control points of the flows that this agent has judged of late.",
+      () => ({
+        flow_control_points: seen().map(({ controlPoint: control_point, type, service }) => ({
+          control_point,
           type,
           service,
-        }));
-        return jsonReply(JSON.stringify({ flow_control_points }));
-      },
-    },
+        })),
+      }),
+    ),
   ];
 }
 
 export function controlPointGrpcService(seen: ControlPoints): GrpcService {
-  return {
-    name: "aperture.flowcontrol.controlpoints.v1.FlowControlPointsService",
-    access: "administration",
-    methods: {
-      GetControlPoints: {
-        kind: "unary",
-        handle: () =>
-          encode("aperture.flowcontrol.controlpoints.v1.FlowControlPoints", {
-            flowControlPoints: seen(),
-          }),
-      },
-    },
-  };
+  const name = "aperture.flowcontrol.controlpoints.v1.FlowControlPointsService";
+  return administrationService(name, {
+    GetControlPoints: () =>
+      encode("aperture.flowcontrol.controlpoints.v1.FlowControlPoints", {
+        flowControlPoints: seen(),
+      }),
+  });
 }

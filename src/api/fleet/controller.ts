@@ -2,12 +2,10 @@
 // agents. Policies, their decisions and their dynamic configuration are those of the policy service.
 
 import { Fault } from "#base/fault.ts";
-import type { Call, GrpcService, Route, UnaryHandler } from "#base/handler.ts";
-import { PolicyMessageCodec } from "../policies/message-codec.ts";
+import type { GrpcService, Route } from "#base/handler.ts";
 import type { Json } from "../policies/request.ts";
-import { PolicyRequestValidator } from "../policies/request-validator.ts";
-import { POLICY_RPCS, type PolicyOperations } from "../policies.ts";
-import { jsonReply } from "../reply/json-reply.ts";
+import { type JsonOperation, POLICY_RPCS, type PolicyOperations, rpcMethods } from "../policies.ts";
+import { administrationService, viewRoute } from "../reply/json-reply.ts";
 
 const CONTROLLER_SERVICE = "aperture.cmd.v1.Controller";
 
@@ -33,7 +31,7 @@ export interface FleetOperations {
   status(path: string): Json;
 }
 
-type Operation = (fleet: FleetOperations, request: Json, call: Call) => Json | Promise<Json>;
+type Operation = JsonOperation<FleetOperations>;
 
 const DEFAULT_GROUP = "default";
 
@@ -76,56 +74,27 @@ export function controllerGrpcService(
   fleet: FleetOperations,
   policies: PolicyOperations,
 ): GrpcService {
-  const codec = new PolicyMessageCodec(new PolicyRequestValidator(CONTROLLER_SERVICE));
-  const method = (rpc: string, run: (request: Json, call: Call) => Json | Promise<Json>) => {
-    const handle: UnaryHandler = async (message, call) => {
-      const request = await codec.decode(rpc, message);
-      return codec.encode(rpc, await run(request, call));
-    };
-    return [rpc, { kind: "unary", handle }] as const;
-  };
-  const own = Object.entries(RPCS).map(([rpc, run]) =>
-    method(rpc, (request, call) => run(fleet, request, call)),
+  const shared = [...POLICY_RPCS].map(
+    ([rpc, run]) => [rpc === "GetPolicies" ? "ListPolicies" : rpc, run] as const,
   );
-  const shared = [...POLICY_RPCS].map(([rpc, run]) =>
-    method(rpc === "GetPolicies" ? "ListPolicies" : rpc, (request, call) =>
-      run(policies, request, call),
-    ),
-  );
-  return {
-    name: CONTROLLER_SERVICE,
-    access: "administration",
-    methods: Object.fromEntries([...own, ...shared]),
-  };
+  return administrationService(CONTROLLER_SERVICE, {
+    ...rpcMethods(CONTROLLER_SERVICE, new Map(Object.entries(RPCS)), fleet),
+    ...rpcMethods(CONTROLLER_SERVICE, new Map(shared), policies),
+  });
 }
 
 /** The JSON routes about agents. */
 export function controllerRoutes(fleet: FleetOperations): readonly Route[] {
-  const get = (
-    path: string,
-    about: string,
-    run: (query: URLSearchParams, call: Call) => Json | Promise<Json>,
-  ): Route => ({
-    method: "GET",
-    path,
-    about,
-    access: "administration",
-    costly: true,
-    handle: async ({ query }, call) => {
-      const replied = await run(query, call);
-      return jsonReply(JSON.stringify(replied));
-    },
-  });
   return [
-    get("/v1/agents", "The agents of all groups, or of `?agent_group=`.", (query) =>
+    viewRoute("/v1/agents", "The agents of all groups, or of `?agent_group=`.", ({ query }) =>
       fleet.listAgents(query.get("agent_group") ?? undefined),
     ),
-    get(
+    viewRoute(
       "/v1/agents/controlpoints",
       "The control points that agents have seen, and how many agents did not answer.",
       (_, call) => fleet.listFlowControlPoints(call.signal()),
     ),
-    get(
+    viewRoute(
       "/v1/agents/services",
       "The services of flows that agents have seen, and how many agents did not answer.",
       (_, call) => fleet.listServices(call.signal()),

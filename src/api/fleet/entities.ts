@@ -5,7 +5,7 @@ import type { GrpcService, Route } from "#base/handler.ts";
 import type { Entity } from "#base/net/entity.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
-import { jsonReply } from "../reply/json-reply.ts";
+import { administrationService, viewRoute } from "../reply/json-reply.ts";
 
 export interface EntityDirectory {
   /** The entity at an address in canonical form. */
@@ -55,75 +55,51 @@ export function entityJson({ uid, ipAddress, name, namespace, nodeName, services
 
 export function entityRoutes(entities: EntityDirectory): readonly Route[] {
   return [
-    {
-      method: "GET",
-      path: "/v1/discovery/entities",
-      about: "The pods and services that service discovery knows, by IP address and by name.",
-      access: "administration",
-      costly: true,
-      handle() {
+    viewRoute(
+      "/v1/discovery/entities",
+      "The pods and services that service discovery knows, by IP address and by name.",
+      () => {
         const byAddress = [...entities.all()].map((each) => [each.ipAddress, entityJson(each)]);
         const byName = [...entities.byName()].map(([name, each]) => [name, entityJson(each)]);
-        return jsonReply(
-          JSON.stringify({
-            entities_by_ip_address: { entities: Object.fromEntries(byAddress) },
-            entities_by_name: { entities: Object.fromEntries(byName) },
-          }),
-        );
+        return {
+          entities_by_ip_address: { entities: Object.fromEntries(byAddress) },
+          entities_by_name: { entities: Object.fromEntries(byName) },
+        };
       },
-    },
-    {
-      method: "GET",
-      path: "/v1/discovery/entities/ip-address/{ip_address}",
-      about: "The entity at this IP address.",
-      access: "administration",
-      handle: ({ params }) =>
-        jsonReply(JSON.stringify(entityJson(entityAt(entities, params["ip_address"] ?? "")))),
-    },
-    {
-      method: "GET",
-      path: "/v1/discovery/entities/name/{name...}",
-      about: "The entity of this name: `namespace/name`, or the name where only one has it.",
-      access: "administration",
-      costly: true,
-      handle: ({ params }) =>
-        jsonReply(JSON.stringify(entityJson(entityNamed(entities, params["name"] ?? "")))),
-    },
+    ),
+    viewRoute(
+      "/v1/discovery/entities/ip-address/{ip_address}",
+      "The entity at this IP address.",
+      ({ params }) => entityJson(entityAt(entities, params["ip_address"] ?? "")),
+      { costly: false },
+    ),
+    viewRoute(
+      "/v1/discovery/entities/name/{name...}",
+      "The entity of this name: `namespace/name`, or the name where only one has it.",
+      ({ params }) => entityJson(entityNamed(entities, params["name"] ?? "")),
+    ),
   ];
 }
 
 const ENTITY = "aperture.discovery.entities.v1.Entity";
 
 export function entityGrpcService(entities: EntityDirectory): GrpcService {
-  return {
-    name: "aperture.discovery.entities.v1.EntitiesService",
-    access: "administration",
-    methods: {
-      GetEntities: {
-        kind: "unary",
-        handle() {
-          const byAddress = [...entities.all()].map((each) => [each.ipAddress, each]);
-          return encode("aperture.discovery.entities.v1.Entities", {
-            entitiesByIpAddress: { entities: Object.fromEntries(byAddress) },
-            entitiesByName: { entities: Object.fromEntries(entities.byName()) },
-          });
-        },
-      },
-      GetEntityByIPAddress: {
-        kind: "unary",
-        handle: (message) => {
-          const request = "aperture.discovery.entities.v1.GetEntityByIPAddressRequest";
-          return encode(ENTITY, entityAt(entities, decode(request, message).ipAddress));
-        },
-      },
-      GetEntityByName: {
-        kind: "unary",
-        handle: (message) => {
-          const request = "aperture.discovery.entities.v1.GetEntityByNameRequest";
-          return encode(ENTITY, entityNamed(entities, decode(request, message).name));
-        },
-      },
+  const service = administrationService("aperture.discovery.entities.v1.EntitiesService", {
+    GetEntities() {
+      const byAddress = [...entities.all()].map((each) => [each.ipAddress, each]);
+      return encode("aperture.discovery.entities.v1.Entities", {
+        entitiesByIpAddress: { entities: Object.fromEntries(byAddress) },
+        entitiesByName: { entities: Object.fromEntries(entities.byName()) },
+      });
     },
-    healthNames: [],
-  };
+    GetEntityByIPAddress(message) {
+      const request = "aperture.discovery.entities.v1.GetEntityByIPAddressRequest";
+      return encode(ENTITY, entityAt(entities, decode(request, message).ipAddress));
+    },
+    GetEntityByName(message) {
+      const request = "aperture.discovery.entities.v1.GetEntityByNameRequest";
+      return encode(ENTITY, entityNamed(entities, decode(request, message).name));
+    },
+  });
+  return { ...service, healthNames: [] };
 }

@@ -3,7 +3,7 @@
 import { Fault } from "#base/fault.ts";
 import type { GrpcService, Route } from "#base/handler.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
-import { jsonReply } from "../reply/json-reply.ts";
+import { administrationService, viewRoute } from "../reply/json-reply.ts";
 
 export interface Peer {
   readonly address: string;
@@ -39,46 +39,32 @@ function one({ list }: Peers, address: string): Peer {
 
 export function peerRoutes(peers: Peers): readonly Route[] {
   return [
-    {
-      method: "GET",
-      path: "/v1/peers",
-      about: "The agents of this agent's group, this one included, by address.",
-      access: "administration",
-      costly: true,
-      handle: () => {
+    viewRoute(
+      "/v1/peers",
+      "The agents of this agent's group, this one included, by address.",
+      () => {
         const { self: self_peer, peers: found } = all(peers);
-        return jsonReply(JSON.stringify({ self_peer, peers: found }));
+        return { self_peer, peers: found };
       },
-    },
-    {
-      method: "GET",
-      path: "/v1/peers/address/{address}",
-      about: "The agent of this address.",
-      access: "administration",
-      handle: ({ params }) => jsonReply(JSON.stringify(one(peers, params["address"] ?? ""))),
-    },
+    ),
+    viewRoute(
+      "/v1/peers/address/{address}",
+      "The agent of this address.",
+      ({ params }) => one(peers, params["address"] ?? ""),
+      { costly: false },
+    ),
   ];
 }
 
 export function peerGrpcService(peers: Peers): GrpcService {
-  return {
-    name: "aperture.peers.v1.PeerDiscoveryService",
-    access: "administration",
-    methods: {
-      GetPeers: {
-        kind: "unary",
-        handle: () => {
-          const { self: selfPeer, peers: found } = all(peers);
-          return encode("aperture.peers.v1.Peers", { selfPeer, peers: found });
-        },
-      },
-      GetPeer: {
-        kind: "unary",
-        handle: (message) => {
-          const { address } = decode("aperture.peers.v1.PeerRequest", message);
-          return encode("aperture.peers.v1.Peer", one(peers, address));
-        },
-      },
+  return administrationService("aperture.peers.v1.PeerDiscoveryService", {
+    GetPeers() {
+      const { self: selfPeer, peers: found } = all(peers);
+      return encode("aperture.peers.v1.Peers", { selfPeer, peers: found });
     },
-  };
+    GetPeer(message) {
+      const { address } = decode("aperture.peers.v1.PeerRequest", message);
+      return encode("aperture.peers.v1.Peer", one(peers, address));
+    },
+  });
 }

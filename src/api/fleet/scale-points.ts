@@ -2,7 +2,7 @@
 
 import type { GrpcService, Route } from "#base/handler.ts";
 import { encode } from "#wire/protobuf/messages.ts";
-import { jsonReply } from "../reply/json-reply.ts";
+import { administrationService, viewRoute } from "../reply/json-reply.ts";
 
 export interface ScalePoint {
   /** Group and version, such as `apps/v1`. */
@@ -20,39 +20,27 @@ export type ScalableObjects = (
 /** Undefined: this controller scales nothing, so it knows of no such objects. */
 export function scalePointRoutes(scalable: ScalableObjects | undefined): readonly Route[] {
   return [
-    {
-      method: "GET",
-      path: "/v1/autoscale/kubernetes/controlpoints",
-      about:
-        "The objects of the cluster that policies could scale; none where `auto_scale.kubernetes.enabled` is false.",
-      access: "administration",
-      costly: true,
-      async handle(_, call) {
+    viewRoute(
+      "/v1/autoscale/kubernetes/controlpoints",
+      "The objects of the cluster that policies could scale; none where `auto_scale.kubernetes.enabled` is false.",
+      async (_, call) => {
         const { points } = await listed(scalable, call.signal());
-        const auto_scale_kubernetes_control_points = points.map(scalePointJson);
-        return jsonReply(JSON.stringify({ auto_scale_kubernetes_control_points }));
+        return { auto_scale_kubernetes_control_points: points.map(scalePointJson) };
       },
-    },
+    ),
   ];
 }
 
 export function scalePointGrpcService(scalable: ScalableObjects | undefined): GrpcService {
-  return {
-    name: "aperture.autoscale.kubernetes.controlpoints.v1.AutoScaleKubernetesControlPointsService",
-    access: "administration",
-    methods: {
-      GetControlPoints: {
-        kind: "unary",
-        async handle(_, call) {
-          const { points } = await listed(scalable, call.signal());
-          return encode(
-            "aperture.autoscale.kubernetes.controlpoints.v1.AutoScaleKubernetesControlPoints",
-            { autoScaleKubernetesControlPoints: points },
-          );
-        },
-      },
+  const packageName = "aperture.autoscale.kubernetes.controlpoints.v1" as const;
+  return administrationService(`${packageName}.AutoScaleKubernetesControlPointsService`, {
+    async GetControlPoints(_, call) {
+      const { points } = await listed(scalable, call.signal());
+      return encode(`${packageName}.AutoScaleKubernetesControlPoints`, {
+        autoScaleKubernetesControlPoints: points,
+      });
     },
-  };
+  });
 }
 
 export function scalePointJson({ apiVersion, kind, namespace, name }: ScalePoint) {

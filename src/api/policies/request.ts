@@ -37,7 +37,7 @@ function spelled(key: string): string {
 }
 
 /** A field of text; empty where it is absent. */
-export function textOf(request: Json, key: string): string {
+export function textField(request: Json, key: string): string {
   const value = request[key] ?? "";
   if (typeof value !== "string") throw wanted(key, "text", kindOf(value));
   return value;
@@ -45,7 +45,7 @@ export function textOf(request: Json, key: string): string {
 
 /** The name of a policy, never empty. It becomes a part of store keys. */
 export function policyNameOf(request: Json, key: string): string {
-  const name = textOf(request, key);
+  const name = textField(request, key);
   if (name === "") throw wanted(key, "a name", "nothing");
   if (name.includes("/")) throw wanted(key, "a name without `/`", "one with it");
   return name;
@@ -53,7 +53,7 @@ export function policyNameOf(request: Json, key: string): string {
 
 /** The document of an UpsertPolicyRequest: a text, or an object in the older field. */
 export function documentOf(request: Json): string {
-  const text = textOf(request, "policy_string");
+  const text = textField(request, "policy_string");
   const object = request["policy"] ?? undefined;
   if (object === undefined) {
     if (text.trim() !== "") return text;

@@ -1,11 +1,11 @@
-// Says why the body of a check is no JSON where its headers know it: gateways forward those of their own clients, so a
+// Explains by its headers why the body of a check is not JSON: gateways forward those of their own clients, so a
 // header alone never keeps a check from being judged.
 
 import { isUtf8 } from "node:buffer";
 import { Fault } from "#base/fault.ts";
 import type { HttpHandler, HttpRequest } from "#base/handler.ts";
 
-/** The handler, whose faults about a body that is no JSON name the header that explains it. */
+/** The handler, whose faults about a body that is not JSON name the header that explains it. */
 export function explainingUnreadable(handle: HttpHandler): HttpHandler {
   return (request, call) => {
     try {

@@ -6,7 +6,7 @@ import type { Call, GrpcService, Stream } from "#base/handler.ts";
 import { SharedPlaces } from "#base/shared-places.ts";
 import { HttpLogEntry } from "#wire/access-log/entry.ts";
 import { type EntryReader, readLogMessage } from "#wire/access-log/message.ts";
-import { ReadingTurns } from "./reading.ts";
+import { PacedReader } from "./paced-reader.ts";
 
 const ACCESS_LOG_SERVICE = "envoy.service.accesslog.v3.AccessLogService";
 
@@ -33,7 +33,7 @@ const NO_METER: StreamMeter = { opened() {}, closed() {}, refused() {} };
  * Bad entries are counted and never end a stream: Envoy would lose what it sends meanwhile.
  */
 export function accessLogService(to: EntryReader, meter: StreamMeter = NO_METER): GrpcService {
-  const turns = new ReadingTurns();
+  const reader = new PacedReader();
   const entry = new HttpLogEntry();
   /** Limit of streams, shared by the addresses of clients. */
   const places = new SharedPlaces(MAX_STREAMS);
@@ -66,7 +66,7 @@ export function accessLogService(to: EntryReader, meter: StreamMeter = NO_METER)
 
   async function readAll(reading: AsyncIterator<Uint8Array>): Promise<void> {
     for (let next = await reading.next(); next.done !== true; next = await reading.next())
-      await turns.read(readLogMessage(next.value, to, entry));
+      await reader.read(readLogMessage(next.value, to, entry));
   }
 
   return {

@@ -24,10 +24,9 @@ const SOURCES: readonly (StoredSource | undefined)[] = ["UNKNOWN", "ETCD", "K8S"
 /** The text of a document; a message becomes JSON with every field, since an absent one had the zero of its type. */
 export async function documentText(stored: Uint8Array): Promise<string> {
   if (!TAGS.includes(stored[0])) return textOf(stored);
-  const { loadRegistry, messageOf } = await import("#wire/protobuf/descriptors.ts");
+  const { registry, schemaOf } = await import("#wire/protobuf/descriptors.ts");
   const { fromBinary, toJson } = await import("@bufbuild/protobuf");
-  const registry = await loadRegistry(["aperture.policy.language.v1.PolicyService"]);
-  const type = messageOf(registry, "aperture.policy.language.v1.Policy");
+  const type = schemaOf("aperture.policy.language.v1.Policy");
   try {
     const form = { registry, useProtoFieldName: true, alwaysEmitImplicit: true };
     return JSON.stringify(toJson(type, fromBinary(type, stored), form));

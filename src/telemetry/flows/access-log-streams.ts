@@ -6,13 +6,13 @@ import type { Log } from "#base/log.ts";
 import type { MetricSink, MetricSource } from "../metrics/table.ts";
 
 /** Reasons to refuse a stream: its client has too many, or all clients together have. */
-const REFUSALS = ["client", "all"] as const;
-type Refusal = (typeof REFUSALS)[number];
+const REASONS = ["client", "all"] as const;
+type Reason = (typeof REASONS)[number];
 
 const QUIET_MS = 60_000;
 
 export class AccessLogStreams implements MetricSource {
-  readonly #refused: Record<Refusal, number> = { client: 0, all: 0 };
+  readonly #refused: Record<Reason, number> = { client: 0, all: 0 };
   readonly #episodes: Episodes;
   #open = 0;
 
@@ -39,14 +39,14 @@ export class AccessLogStreams implements MetricSource {
     this.#open--;
   }
 
-  refused(why: Refusal): void {
+  refused(why: Reason): void {
     this.#refused[why]++;
     this.#episodes.happened(why);
   }
 
   collect(to: MetricSink): void {
     if (this.#open > 0) to.number("sluice_access_log_streams", [], this.#open);
-    for (const why of REFUSALS) {
+    for (const why of REASONS) {
       const count = this.#refused[why];
       if (count > 0) to.number("sluice_access_log_streams_refused_total", [why], count);
     }

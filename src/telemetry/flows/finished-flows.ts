@@ -86,7 +86,7 @@ export class FinishedFlows implements MetricSource {
 
   /**
    * Processes one record of OpenTelemetry; false when it is not usable, which is counted by reason. The span of a flow for
-   * which an SDK got no decision is no mistake of its sender.
+   * which an SDK got no decision is not a mistake of its sender.
    */
   consume(record: Attributes): boolean {
     const report = reportOfRecord(record);
@@ -100,7 +100,7 @@ export class FinishedFlows implements MetricSource {
     this.#count(entry.isFinal ? this.#outcome(this.#entry.of(entry)) : "unfinished");
   }
 
-  /** Counts an entry that there is no way to process. */
+  /** Counts an entry that cannot be processed. */
   unread(why: Unread): void {
     this.#count(why);
   }

@@ -1,5 +1,5 @@
-// The report about a finished flow, and the numbers that follow from it. What a proxy sends in OpenTelemetry's protocol or
-// over Envoy's gRPC service, and what an SDK sends as a span, is brought into this one form first. Durations in ms, lengths
+// The report about a finished flow, and the numbers that follow from it. Log records and entries of proxies
+// and spans of SDKs take this one form first. Durations in ms, lengths
 // in bytes.
 
 /** The sender of a report: a proxy sends its access log, the plugin of nginx and Kong or an SDK sends a span. */

@@ -13,7 +13,7 @@ const REQUEST_ID = "x-request-id";
 const LONGEST_ID = 128;
 /** Flows of one generation; there are two. An entry takes some 300 bytes. */
 const MAX_FLOWS = 50_000;
-/** Flows of one id that are looked at: those of one request at several control points, and checks of one millisecond. */
+/** Most flows of one id that are compared: those of one request at several control points, and checks of one millisecond. */
 const MAX_OF_ONE_ID = 16;
 
 interface Entry extends LoggedDecision {
@@ -181,7 +181,7 @@ function entryOf(controlPoint: string, verdict: Verdict): Entry {
   };
 }
 
-/** The latest flow of an id that fits, of those that are looked at. */
+/** The latest flow of an id that fits, of those that are compared. */
 function takeFrom(
   flows: Generation,
   id: string,

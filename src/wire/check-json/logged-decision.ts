@@ -14,7 +14,7 @@ import { type InflightRef, MAX_REFS, tooManyRefs } from "../check/request.ts";
 /** Length of the text, in UTF-16 units. A decision has one or two thousand; its labels may be long. */
 const MAX_LENGTH = 262_144;
 
-/** Throws a Fault with INVALID_ARGUMENT when the text is no JSON object or exceeds a bound. */
+/** Throws a Fault with INVALID_ARGUMENT when the text is not a JSON object or exceeds a bound. */
 export function loggedDecisionFromJson(text: string): LoggedDecision {
   if (text.length > MAX_LENGTH)
     throw new Fault("INVALID_ARGUMENT", `wanted at most ${MAX_LENGTH} characters, got more`);
@@ -22,7 +22,7 @@ export function loggedDecisionFromJson(text: string): LoggedDecision {
   const decision = response("decision_type");
   const fluxMeters = new Set<string>();
   for (const info of listIn(response("flux_meter_infos")))
-    fluxMeters.add(textOf(membersOf(info)("flux_meter_name")));
+    fluxMeters.add(textOrEmpty(membersOf(info)("flux_meter_name")));
   if (fluxMeters.size > MAX_METERS) throw tooManyMeters();
   const decisions = listIn(response("limiter_decisions"));
   const slots = decisions.map(slotOf).filter(({ requestId }) => requestId !== "");
@@ -34,11 +34,11 @@ export function loggedDecisionFromJson(text: string): LoggedDecision {
     slots,
     workloads,
     expectEnd: response("expect_end") === true,
-    reservationId: textOf(response("reservation_id")),
+    reservationId: textOrEmpty(response("reservation_id")),
     check: {
-      controlPoint: textOf(response("control_point")),
-      startMs: Date.parse(textOf(response("start"))),
-      endMs: Date.parse(textOf(response("end"))),
+      controlPoint: textOrEmpty(response("control_point")),
+      startMs: Date.parse(textOrEmpty(response("start"))),
+      endMs: Date.parse(textOrEmpty(response("end"))),
       labels: ownMembersOf(response("telemetry_flow_labels")),
     },
   };
@@ -80,22 +80,22 @@ function listIn(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-function textOf(value: unknown): string {
+function textOrEmpty(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
 /**
- * The workload to which the scheduler of a LimiterDecision assigned the flow; empty when the decision is no
- * scheduler's.
+ * The workload to which the scheduler of a LimiterDecision assigned the flow; empty when another limiter
+ * decided.
  */
 function workloadOf(value: unknown): LoggedWorkload {
   const decision = membersOf(value);
   const member = WORKLOAD_MEMBERS.find(({ name }) => isObject(decision(name)));
   return {
-    policyName: textOf(decision("policy_name")),
-    policyHash: textOf(decision("policy_hash")),
-    componentId: textOf(decision("component_id")),
-    workload: textOf(membersOf(member && decision(member.name))("workload_index")),
+    policyName: textOrEmpty(decision("policy_name")),
+    policyHash: textOrEmpty(decision("policy_hash")),
+    componentId: textOrEmpty(decision("component_id")),
+    workload: textOrEmpty(membersOf(member && decision(member.name))("workload_index")),
   };
 }
 
@@ -106,11 +106,11 @@ function slotOf(value: unknown): InflightRef {
   const info = membersOf(member && decision(member.name));
   const consumed = membersOf(info("tokens_info"))("consumed");
   return {
-    policyName: textOf(decision("policy_name")),
-    policyHash: textOf(decision("policy_hash")),
-    componentId: textOf(decision("component_id")),
-    label: textOf(info("label")),
-    requestId: textOf(info("request_id")),
+    policyName: textOrEmpty(decision("policy_name")),
+    policyHash: textOrEmpty(decision("policy_hash")),
+    componentId: textOrEmpty(decision("component_id")),
+    label: textOrEmpty(info("label")),
+    requestId: textOrEmpty(info("request_id")),
     tokens: typeof consumed === "number" ? consumed : 0,
   };
 }

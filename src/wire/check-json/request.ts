@@ -168,8 +168,8 @@ function readRequest(
 }
 
 /**
- * Decimal text of an int64. Gateways copy a text from their client's `content-length`, so one that is no size counts as
- * absent and is not refused.
+ * Decimal text of an int64. Gateways copy a text from their client's `content-length`, so one that is not a size
+ * counts as absent and is not refused.
  */
 function readSize(value: unknown, text: string): string {
   if (typeof value === "string") return int64Text(value.replace(LEADING_ZEROS, "")) ?? "0";

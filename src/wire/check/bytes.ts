@@ -1,4 +1,4 @@
-// Looks at the bytes of requests four at a time, because every name and value of every check is looked at. Offsets are
+// Examines the bytes of requests four at a time, because every check has its names and values examined. Offsets are
 // those of a view of all of the memory that a message lies in.
 
 /** A view of all of the memory that `bytes` lie in: `known` if it is one, because messages of one connection mostly share their memory. */
@@ -25,7 +25,7 @@ export class ReusedCopy {
   }
 }
 
-export function textOf({ buffer, byteOffset }: DataView, start: number, end: number): string {
+export function decodeText({ buffer, byteOffset }: DataView, start: number, end: number): string {
   return Buffer.from(buffer, byteOffset + start, end - start).toString("utf8");
 }
 
@@ -71,7 +71,7 @@ const HIGH_BITS = 0x80808080;
 
 /**
  * Whether NUL, CR or LF is among the bytes, which are invalid in header values and paths (RFC 9110 §5.5). Only bytes
- * with a control character are looked at one by one.
+ * with a control character are examined one by one.
  */
 export function hasInvalidByte(bytes: DataView, start: number, end: number): boolean {
   const last = end - 4;
@@ -95,7 +95,7 @@ function hasInvalid(bytes: DataView, start: number, end: number): boolean {
   return false;
 }
 
-/** Whether any control character is among the bytes. For short texts: it looks at one after another. */
+/** Whether any control character is among the bytes. For short texts: it examines one after another. */
 export function hasControlByte(bytes: DataView, start: number, end: number): boolean {
   for (let at = start; at < end; at++) {
     const byte = bytes.getUint8(at);

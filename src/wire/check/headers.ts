@@ -2,7 +2,7 @@
 // names that every request has. Values stay where they are until they are read.
 
 import type { Chance } from "#base/chance.ts";
-import { equalBytes, hasControl, textOf } from "./bytes.ts";
+import { decodeText, equalBytes, hasControl } from "./bytes.ts";
 
 /** Default maximum number of headers of one request: more than any legitimate request has. */
 export const MAX_HEADERS = 1_000;
@@ -93,7 +93,7 @@ export class HeaderNames {
 
   #find(bytes: DataView, start: number, end: number): HeaderName {
     const length = end - start;
-    if (length > MAX_NAME_BYTES) return describe(textOf(bytes, start, end), -1, 0, 0);
+    if (length > MAX_NAME_BYTES) return describe(decodeText(bytes, start, end), -1, 0, 0);
     const hash = hashOf(this.#seed, bytes, start, end);
     for (let probe = 0; probe < MAX_PROBES; probe++) {
       const place = (hash + probe) & (TABLE_SIZE - 1);
@@ -104,7 +104,7 @@ export class HeaderNames {
       this.#last = place;
       return name;
     }
-    return this.ofText(textOf(bytes, start, end));
+    return this.ofText(decodeText(bytes, start, end));
   }
 
   ofText(text: string): HeaderName {
@@ -128,7 +128,7 @@ export class HeaderNames {
   }
 
   #intern(place: number, hash: number, bytes: DataView, start: number, end: number): HeaderName {
-    const text = textOf(bytes, start, end);
+    const text = decodeText(bytes, start, end);
     const name = this.ofText(text);
     // Invalid UTF-8: many byte sequences with the same text would fill the table, and nothing would clear it.
     if (text.includes("\ufffd")) return name;

@@ -24,7 +24,7 @@ const VALUE = fieldNames({ string_value: 1, bool_value: 2, int_value: 3, double_
 
 /**
  * Reads the attributes of each record or span. An empty body is an empty message.
- * @throws Fault INVALID_ARGUMENT for a body that is no such message or exceeds a bound
+ * @throws Fault INVALID_ARGUMENT for a body that is not such a message or exceeds a bound
  */
 export function recordsFromJson(signal: Signal, body: Uint8Array): readonly Attributes[] {
   const list = new RecordList();

@@ -1,5 +1,5 @@
 // TypeScript types of all messages as `messages.ts` encodes and decodes them: plain objects in camelCase, with the
-// members of a oneof side by side. Derived from the generated code, of which nothing is loaded at run time.
+// members of a oneof side by side. Derived from the generated types.
 
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 import type { MessagesByName } from "#gen/messages-by-name.ts";

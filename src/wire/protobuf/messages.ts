@@ -1,11 +1,10 @@
 // Encodes and decodes every message that is not on the hot path, by full name, with the types of `message-types.ts`.
-// Stands on protobufjs. Message types are defined on first use, because defining all of them takes longer than importing
-// the library.
 
 import { readFileSync } from "node:fs";
 import protobuf from "protobufjs/light.js";
 import { formatSeconds, parseSeconds } from "#base/duration.ts";
 import { Fault } from "#base/fault.ts";
+import { camelCase, DESCRIPTOR_SET, Definitions } from "./definitions.ts";
 import type { Decoded, Encodable, MessageName } from "./message-types.ts";
 
 /** `google.protobuf.Duration`. Both parts have the same sign. */
@@ -14,51 +13,11 @@ export interface WireDuration {
   readonly nanos: number;
 }
 
-type JsonDescriptor = { readonly values: Record<string, number> } | protobuf.IType;
-
-/** Message types by full name, defined from a bundle in `gen/` on first use. */
-export class Messages {
-  readonly #bundle: Readonly<Record<string, JsonDescriptor>>;
-  readonly #root = new protobuf.Root();
-  readonly #types = new Map<string, protobuf.ReflectionObject>();
-
-  constructor(bundle: URL) {
-    this.#bundle = JSON.parse(readFileSync(bundle, "utf8"));
-  }
-
-  /** @throws Error when the bundle has no message of that name */
-  type(name: string): protobuf.Type {
-    const type = this.#types.get(name) ?? this.#define(name);
-    if (type instanceof protobuf.Type) return type;
-    throw new Error(`${name} is not a known message`);
-  }
-
-  /** Defines a type, the types that it is nested in, and the types of its fields. */
-  #define(name: string): protobuf.ReflectionObject | undefined {
-    const known = this.#types.get(name);
-    const json = this.#bundle[name];
-    if (known !== undefined || json === undefined) return known;
-    const dot = name.lastIndexOf(".");
-    const parent = this.#define(name.slice(0, dot)) ?? this.#root.define(name.slice(0, dot));
-    // Defining the enclosing types may have defined this one.
-    const met = this.#types.get(name);
-    if (met !== undefined) return met;
-    const base = name.slice(dot + 1);
-    const object =
-      "values" in json ? new protobuf.Enum(base, json.values) : protobuf.Type.fromJSON(base, json);
-    this.#types.set(name, object);
-    if (!(parent instanceof protobuf.Namespace)) throw new Error(`${name} is nested in no message`);
-    parent.add(object);
-    if ("fields" in json) for (const { type } of Object.values(json.fields)) this.#define(type);
-    return object;
-  }
-}
-
-const messages = new Messages(new URL(import.meta.resolve("#gen/aperture.json")));
+const definitions = new Definitions(readFileSync(DESCRIPTOR_SET));
 
 /** Encodes a message. Set only one member of a oneof: of several, readers keep the one with the highest number. */
 export function encode<Name extends MessageName>(name: Name, message: Encodable<Name>): Uint8Array {
-  const type = messages.type(name);
+  const type = definitions.type(name);
   return type.encode(type.fromObject(message)).finish();
 }
 
@@ -68,7 +27,7 @@ export function encode<Name extends MessageName>(name: Name, message: Encodable<
  */
 export function decode<Name extends MessageName>(name: Name, bytes: Uint8Array): Decoded<Name>;
 export function decode(name: MessageName, bytes: Uint8Array): unknown {
-  const type = messages.type(name);
+  const type = definitions.type(name);
   try {
     return type.toObject(type.decode(Buffer.from(bytes)), { defaults: true, longs: BigInt });
   } catch (cause) {
@@ -88,7 +47,7 @@ export function compactJson<Name extends MessageName>(
   name: Name,
   message: Encodable<Name>,
 ): Readonly<Record<string, unknown>> {
-  return compactMessage(messages.type(name), message);
+  return compactMessage(definitions.type(name), message);
 }
 
 function compactMessage(type: protobuf.Type, message: object): Record<string, unknown> {
@@ -140,7 +99,7 @@ function timestampJson({ seconds, nanos }: WireDuration): string {
  * @throws Fault INTERNAL when the JSON does not fit the message, which is an error of the code that made it
  */
 export function encodeJson(name: MessageName, json: unknown): Uint8Array {
-  const type = messages.type(name);
+  const type = definitions.type(name);
   return type.encode(type.fromObject(fromJson(type, json, name))).finish();
 }
 
@@ -149,7 +108,7 @@ function fromJson(type: protobuf.Type, json: unknown, path: string): Record<stri
   if (type.fullName === ".google.protobuf.Duration") return { ...durationOfJson(json, path) };
   const message: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(objectOf(json, path))) {
-    const field = type.fields[camel(key)];
+    const field = type.fields[camelCase(key)];
     if (field === undefined) throw misfit(`${path}.${key}`, "a field of the message");
     if (value !== null) message[field.name] = fieldOf(field.resolve(), value, `${path}.${key}`);
   }
@@ -202,10 +161,6 @@ function durationOfJson(json: unknown, path: string): WireDuration {
 function objectOf(json: unknown, path: string): object {
   if (typeof json === "object" && json !== null && !Array.isArray(json)) return json;
   throw misfit(path, "an object");
-}
-
-function camel(name: string): string {
-  return name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
 function misfit(path: string, wanted: string): Fault {

@@ -8,12 +8,14 @@ import { createOperationContext } from "#api/context.ts";
 import { extAuthz } from "#api/ext-authz.ts";
 import { NO_SERVICES } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
-import { CheckRequestSchema } from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { JsonWriter } from "#wire/json/writer.ts";
 import type { Fragment } from "#wire/protobuf/base64.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { ProtoWriter } from "#wire/protobuf/writer.ts";
 import { agentOf, callOf, endpointsOf } from "../../kit/api/agent.ts";
 import { CP, perUser, threeEach } from "../../kit/api/corpus.ts";
+
+const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
 
 /** A request in which every field has a different value, so that a decoded string shows which field was read. */
 function requestOf(round: number): Uint8Array {

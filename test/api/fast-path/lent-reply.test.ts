@@ -11,11 +11,13 @@ import { extAuthz } from "#api/ext-authz.ts";
 import { NO_SERVICES } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
-import { CheckRequestSchema } from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { agentOf, callOf } from "../../kit/api/agent.ts";
 import { CP, perUser, threeEach } from "../../kit/api/corpus.ts";
 import { readAll } from "../../kit/sluice/port.ts";
 import { standalone } from "../../kit/sluice/standalone.ts";
+
+const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
 
 const SLOW = "/slow";
 

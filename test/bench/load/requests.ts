@@ -3,15 +3,15 @@
 
 import assert from "node:assert/strict";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { CheckResponseSchema } from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
-import {
-  CheckResponseSchema as AuthResponseSchema,
-  CheckRequestSchema,
-} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { KEY_PLACE, type OpenConnection } from "./connection.ts";
 import { http1Connections } from "./http1.ts";
 import { getConnections, grpcConnections } from "./http2.ts";
 import { CHECK_PATH, JSON_PATH } from "./paths.ts";
+
+const CheckResponseSchema = schemaOf("aperture.flowcontrol.check.v1.CheckResponse");
+const AuthResponseSchema = schemaOf("envoy.service.auth.v3.CheckResponse");
+const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
 
 export const CONTROL_POINT = "ingress";
 const KEY_LABEL = "http.request.header.user_id";

@@ -4,14 +4,14 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import {
-  FlowEndRequestSchema,
-  FlowEndResponseSchema,
-} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { grpcClient } from "../../kit/clients/grpc.ts";
 import { startRedis } from "../../kit/servers/redis.ts";
 import { begin, endFlow, type HeldSlot } from "../../kit/sluice/check.ts";
 import { type StandaloneProcess, standaloneProcess } from "../../kit/sluice/standalone.ts";
+
+const FlowEndRequestSchema = schemaOf("aperture.flowcontrol.check.v1.FlowEndRequest");
+const FlowEndResponseSchema = schemaOf("aperture.flowcontrol.check.v1.FlowEndResponse");
 
 const LIMIT = 10;
 const FLOWS = 30;

@@ -14,19 +14,7 @@ import { expanded } from "#policy/diagram/expand.ts";
 import { findingLine } from "#policy/format.ts";
 import { compileSet } from "#policy/set.ts";
 import { configEntries, policyEntry } from "#sync/publish/policy.ts";
-import {
-  ClassifierWrapperSchema,
-  ConcurrencyLimiterWrapperSchema,
-  ConcurrencySchedulerWrapperSchema,
-  FluxMeterWrapperSchema,
-  InfraMeterWrapperSchema,
-  LoadSchedulerWrapperSchema,
-  PodScalerWrapperSchema,
-  PolicyWrapperSchema,
-  QuotaSchedulerWrapperSchema,
-  RateLimiterWrapperSchema,
-  SamplerWrapperSchema,
-} from "../../../proto/gen/aperture/policy/sync/v1/wrappers_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { type RecordedCase, readCase } from "./case.ts";
 import { HASH, planOf } from "./plan.ts";
 import { replay } from "./replay.ts";
@@ -169,17 +157,17 @@ function comparable(
 }
 
 const WRAPPERS: Readonly<Record<string, DescMessage>> = {
-  classifiers: ClassifierWrapperSchema,
-  concurrency_limiter: ConcurrencyLimiterWrapperSchema,
-  concurrency_scheduler: ConcurrencySchedulerWrapperSchema,
-  flux_meter: FluxMeterWrapperSchema,
-  infra_meter: InfraMeterWrapperSchema,
-  load_scheduler: LoadSchedulerWrapperSchema,
-  pod_scaler: PodScalerWrapperSchema,
-  policies: PolicyWrapperSchema,
-  quota_scheduler: QuotaSchedulerWrapperSchema,
-  rate_limiter: RateLimiterWrapperSchema,
-  sampler: SamplerWrapperSchema,
+  classifiers: schemaOf("aperture.policy.sync.v1.ClassifierWrapper"),
+  concurrency_limiter: schemaOf("aperture.policy.sync.v1.ConcurrencyLimiterWrapper"),
+  concurrency_scheduler: schemaOf("aperture.policy.sync.v1.ConcurrencySchedulerWrapper"),
+  flux_meter: schemaOf("aperture.policy.sync.v1.FluxMeterWrapper"),
+  infra_meter: schemaOf("aperture.policy.sync.v1.InfraMeterWrapper"),
+  load_scheduler: schemaOf("aperture.policy.sync.v1.LoadSchedulerWrapper"),
+  pod_scaler: schemaOf("aperture.policy.sync.v1.PodScalerWrapper"),
+  policies: schemaOf("aperture.policy.sync.v1.PolicyWrapper"),
+  quota_scheduler: schemaOf("aperture.policy.sync.v1.QuotaSchedulerWrapper"),
+  rate_limiter: schemaOf("aperture.policy.sync.v1.RateLimiterWrapper"),
+  sampler: schemaOf("aperture.policy.sync.v1.SamplerWrapper"),
 };
 
 function storeDiffers(policy: CompiledPolicy, folder: string): string | undefined {

@@ -20,8 +20,8 @@ import {
   settings,
 } from "../../kit/clients/h2.ts";
 import { block, HpackDecoder } from "../../kit/clients/hpack.ts";
-import { FrameSplitter } from "../../kit/fuzz/connection.ts";
-import { Harness } from "../../kit/fuzz/harness.ts";
+import { FrameSplitter } from "../../lab/fuzz/engine/connection.ts";
+import { Harness } from "../../lab/fuzz/engine/harness.ts";
 import {
   callInSegments,
   LARGE_WINDOWS,

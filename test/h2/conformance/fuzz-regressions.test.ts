@@ -13,7 +13,7 @@ import {
   windowUpdate,
 } from "../../kit/clients/h2.ts";
 import { block } from "../../kit/clients/hpack.ts";
-import { Harness } from "../../kit/fuzz/harness.ts";
+import { Harness } from "../../lab/fuzz/engine/harness.ts";
 
 const HEAD = headers(1, block(grpcFields("/fuzz.Service/Echo")));
 const PROTOCOL_ERROR = 1;

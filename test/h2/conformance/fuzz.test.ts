@@ -1,9 +1,9 @@
-// A short fuzz of Sluice's HTTP/2 in every test run; `test/fuzz/h2.ts` is the long one.
+// A short fuzz of Sluice's HTTP/2 in every test run; `test/lab/fuzz/h2.ts` is the long one.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { loadRecordings } from "../../fuzz/load-recordings.ts";
-import { Fuzzer } from "../../kit/fuzz/fuzzer.ts";
+import { Fuzzer } from "../../lab/fuzz/engine/fuzzer.ts";
+import { loadRecordings } from "../../lab/fuzz/load-recordings.ts";
 
 const FRAMES = 100_000;
 const SEED = 1;
@@ -13,7 +13,7 @@ const GROWTH = 6 * 2 ** 20;
 test("survives 100 000 fuzzed frames: every connection answers or ends with GOAWAY, and nothing leaks", async () => {
   const fuzzer = new Fuzzer({ seed: SEED, frames: FRAMES, recordings: loadRecordings() });
   const failure = await fuzzer.run();
-  const again = `node test/fuzz/h2.ts --seed ${SEED} --only ${failure?.index}`;
+  const again = `node test/lab/fuzz/h2.ts --seed ${SEED} --only ${failure?.index}`;
   assert.equal(failure, undefined, `${again}\n${failure?.violations.join("\n")}`);
   const { frames, behaviours, goaways, resets, warm, held } = fuzzer.summary;
   assert.ok(frames >= FRAMES);

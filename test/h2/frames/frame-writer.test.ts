@@ -15,7 +15,7 @@ import {
 } from "../../kit/clients/h2.ts";
 
 import { PacedSocket } from "../../kit/clients/memory-peer.ts";
-import { FrameSplitter } from "../../kit/fuzz/connection.ts";
+import { FrameSplitter } from "../../lab/fuzz/engine/connection.ts";
 
 /** The frames of a field block of this length. */
 function written(length: number, last: boolean) {

@@ -11,9 +11,9 @@ import {
   tableSize,
   UnknownCharacter,
 } from "../../kit/clients/hpack.ts";
-import { HeaderBlockWriter } from "../../kit/fuzz/hpack-variants.ts";
-import { Random } from "../../kit/fuzz/random.ts";
 import { fuzzRuns } from "../../kit/properties/fuzz.ts";
+import { HeaderBlockWriter } from "../../lab/fuzz/engine/hpack-variants.ts";
+import { Random } from "../../lab/fuzz/engine/random.ts";
 import { decode } from "./setup.ts";
 
 const TABLE = 4_096;

@@ -18,23 +18,19 @@ import type { Call, GrpcService, Held, HttpReply, Route } from "#base/handler.ts
 import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type { LimiterNumbers, Rule, SelectorRule } from "#flow/rules.ts";
-import {
-  CheckRequestSchema,
-  CheckResponseSchema,
-  FlowEndRequestSchema,
-  FlowEndResponseSchema,
-} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
-import {
-  CheckHTTPRequestSchema,
-  CheckHTTPResponseSchema,
-} from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
-import {
-  CheckRequestSchema as AuthRequestSchema,
-  CheckResponseSchema as AuthResponseSchema,
-} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import type { EntryReader } from "#wire/access-log/message.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { fakeClock } from "../clock.ts";
 import { recordingObserver } from "../sluice/flow.ts";
+
+const CheckRequestSchema = schemaOf("aperture.flowcontrol.check.v1.CheckRequest");
+const CheckResponseSchema = schemaOf("aperture.flowcontrol.check.v1.CheckResponse");
+const FlowEndRequestSchema = schemaOf("aperture.flowcontrol.check.v1.FlowEndRequest");
+const FlowEndResponseSchema = schemaOf("aperture.flowcontrol.check.v1.FlowEndResponse");
+const CheckHTTPRequestSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.CheckHTTPRequest");
+const CheckHTTPResponseSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.CheckHTTPResponse");
+const AuthRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
+const AuthResponseSchema = schemaOf("envoy.service.auth.v3.CheckResponse");
 
 export const anywhere: SelectorRule = {
   controlPoint: "here",

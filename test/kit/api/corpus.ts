@@ -11,12 +11,13 @@ import type {
   Rule,
   SelectorRule,
 } from "#flow/rules.ts";
-import {
-  type CheckResponse,
-  CheckResponseSchema,
-} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
-import { CheckHTTPResponseSchema } from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+import type { MessagesByName } from "#gen/messages-by-name.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { anywhere, callOf, common, embedded, type endpointsOf } from "./agent.ts";
+
+const CheckResponseSchema = schemaOf("aperture.flowcontrol.check.v1.CheckResponse");
+const CheckHTTPResponseSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.CheckHTTPResponse");
+type CheckResponse = MessagesByName["aperture.flowcontrol.check.v1.CheckResponse"];
 
 export const CP = { "control-point": "here" };
 

@@ -8,9 +8,8 @@ import type { GrpcService } from "#base/handler.ts";
 import { Http2Server } from "#h2/http2-server.ts";
 import { ReadScheduler } from "#h2/read-scheduler.ts";
 import { grpcRequestHandler } from "#serve/grpc/request-handler.ts";
+import { FrameSplitter } from "../../lab/fuzz/engine/connection.ts";
 import { type FakeClock, fakeClock } from "../clock.ts";
-
-import { FrameSplitter } from "../fuzz/connection.ts";
 import { memoryLog } from "../sluice/log.ts";
 import { memoryMeter, portSettings } from "../sluice/port.ts";
 

@@ -1,13 +1,16 @@
 // Messages of Envoy's gRPC access log, encoded by a library that shares nothing with our reader.
 
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import type {
-  HTTPAccessLogEntry,
-  HTTPAccessLogEntrySchema,
-} from "#gen/envoy/data/accesslog/v3/accesslog_pb.ts";
-import { StreamAccessLogsMessageSchema } from "#gen/envoy/service/accesslog/v3/als_pb.ts";
+import type { MessagesByName } from "#gen/messages-by-name.ts";
 import type { HttpLogEntry } from "#wire/access-log/entry.ts";
 import { type EntryReader, readLogMessage } from "#wire/access-log/message.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
+
+const HTTPAccessLogEntrySchema = schemaOf("envoy.data.accesslog.v3.HTTPAccessLogEntry");
+const StreamAccessLogsMessageSchema = schemaOf(
+  "envoy.service.accesslog.v3.StreamAccessLogsMessage",
+);
+type HTTPAccessLogEntry = MessagesByName["envoy.data.accesslog.v3.HTTPAccessLogEntry"];
 
 export type Message = MessageInitShape<typeof StreamAccessLogsMessageSchema>;
 export type Entry = Exclude<MessageInitShape<typeof HTTPAccessLogEntrySchema>, HTTPAccessLogEntry>;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import protobuf from "protobufjs";
 import type { GrpcService } from "#base/handler.ts";
-import { type Descriptors, loadDescriptors } from "#wire/protobuf/descriptors.ts";
+import { type Descriptors, descriptorsOf } from "#wire/protobuf/descriptors.ts";
 import { grpcClient } from "../../kit/clients/grpc.ts";
 import { testPort } from "../../kit/sluice/port.ts";
 
@@ -110,7 +110,10 @@ for (const version of ["v1", "v1alpha"]) {
 
 test("returns valid files for the services that every port has", async (t) => {
   const settings = { grpc: { enable_reflection: true } };
-  const port = await testPort(t, { descriptors: loadDescriptors, settings });
+  const port = await testPort(t, {
+    descriptors: async (served) => descriptorsOf(served),
+    settings,
+  });
   const call = grpcClient(t, port.address).bidirectional(
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
   );

@@ -11,6 +11,7 @@ import { aComponent, aDecision, aFluxMeter, aVerdict } from "../kit.ts";
 
 function flow(id: string | undefined, changed: Partial<Flow> = {}): Flow {
   const http = { header: (name: string) => (name === "x-request-id" ? id : undefined) };
+  // The cast: only these parts of a flow are read.
   return { controlPoint: "ingress", expectEnd: false, http, ...changed } as unknown as Flow;
 }
 

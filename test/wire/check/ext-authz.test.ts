@@ -4,15 +4,16 @@ import { fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
-import {
-  type CheckRequest,
-  CheckRequestSchema,
-} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
+import type { MessagesByName } from "#gen/messages-by-name.ts";
 import type { AuthRequest } from "#wire/check/ext-authz.ts";
 import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
-import { Messages } from "#wire/protobuf/messages.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
+import { definitions } from "../../kit/messages/definitions.ts";
 import { encodeWithUnknown, unknownFields } from "../../kit/messages/unknown-fields.ts";
+
+const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
+type CheckRequest = MessagesByName["envoy.service.auth.v3.CheckRequest"];
 
 const names = new HeaderNames(seededChance(1));
 const read = (bytes: Uint8Array) => readAuthRequest(bytes, names);
@@ -207,8 +208,7 @@ function reference(bytes: Uint8Array) {
   return theirs(message);
 }
 
-const bundle = new Messages(new URL("../../../proto/gen/ext-authz.json", import.meta.url));
-const type = bundle.type("envoy.service.auth.v3.CheckRequest");
+const type = definitions.type("envoy.service.auth.v3.CheckRequest");
 
 /** A message as protobufjs represents it: unset fields are absent, arms of a oneof are ordinary fields. */
 interface Loose {

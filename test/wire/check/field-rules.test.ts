@@ -8,17 +8,16 @@ import { checkHttpBinary } from "#api/check-http.ts";
 import type { OperationContext } from "#api/context.ts";
 import { Fault } from "#base/fault.ts";
 import type { Call } from "#base/handler.ts";
-import {
-  CheckHTTPRequestSchema,
-  type SocketAddress_Protocol,
-} from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
-import { compileRules } from "#wire/protobuf/validation.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
+import { violationsOf } from "#wire/protobuf/validation.ts";
 import { assertTwice } from "../../kit/properties/twice.ts";
+
+const CheckHTTPRequestSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.CheckHTTPRequest");
 
 /** The field that the endpoint refuses; `control_point`, which is missing, when no rule was broken before. */
 function refusedField(message: Uint8Array): string {
-  // Nothing else of the context and the call is read before the control point.
+  // The casts: nothing else of the context and the call is read before the control point.
   const context = { names: new HeaderNames(() => 0.5) } as unknown as OperationContext;
   try {
     void checkHttpBinary(context)(message, {} as unknown as Call);
@@ -30,12 +29,11 @@ function refusedField(message: Uint8Array): string {
 }
 
 test("the hand-written checks and the proto refuse the same sockets", () => {
-  const violations = compileRules(CheckHTTPRequestSchema);
   const socket = fc.option(
     fc.record({
       address: fc.constantFrom("", "a", "::1"),
       port: fc.constantFrom(0, 80, 65535, 65536, 2 ** 32 - 1),
-      protocol: fc.constantFrom(0, 1, 2, -1).map((n) => n as SocketAddress_Protocol),
+      protocol: fc.constantFrom(0, 1, 2, -1),
     }),
     { nil: undefined },
   );
@@ -47,7 +45,7 @@ test("the hand-written checks and the proto refuse the same sockets", () => {
         ...(destination && { destination }),
       };
       const message = create(CheckHTTPRequestSchema, init);
-      const wanted = violations(message).map(({ field }) => field);
+      const wanted = violationsOf(CheckHTTPRequestSchema, message).map(({ field }) => field);
       const refused = refusedField(toBinary(CheckHTTPRequestSchema, message));
       seen.add(refused);
       if (refused === "control_point") assert.deepEqual(wanted, []);

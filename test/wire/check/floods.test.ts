@@ -12,15 +12,12 @@ import { readLoggedDecision } from "#wire/check/logged-decision.ts";
 import { readCheckHttpRequest, readCheckRequest, readFlowEndRequest } from "#wire/check/request.ts";
 import { checkFromJson } from "#wire/check-json/request.ts";
 import { readRecords } from "#wire/otlp/protobuf.ts";
-import { Messages } from "#wire/protobuf/messages.ts";
 import { withoutGarbage } from "../../kit/attack/memory.ts";
 import { readWhole } from "../../kit/messages/access-log.ts";
+import { definitions } from "../../kit/messages/definitions.ts";
 import { otlp } from "../../kit/messages/otlp.ts";
 import { floodsOf } from "../../kit/messages/protobuf-flood.ts";
 
-const own = new Messages(new URL("../../../proto/gen/aperture.json", import.meta.url));
-const proxy = new Messages(new URL("../../../proto/gen/ext-authz.json", import.meta.url));
-const accessLog = new Messages(new URL("../../../proto/gen/access-log.json", import.meta.url));
 const names = new HeaderNames(() => 0.5);
 const CHECK = "aperture.flowcontrol.check.v1";
 
@@ -33,16 +30,22 @@ const readEntries = (message: Uint8Array) => {
 const readLogs = (message: Uint8Array) => readRecords("logs", message);
 
 const READERS: readonly (readonly [protobuf.Type, (message: Buffer) => unknown])[] = [
-  [own.type(`${CHECK}.CheckRequest`), readCheckRequest],
-  [own.type(`${CHECK}.FlowEndRequest`), readFlowEndRequest],
+  [definitions.type(`${CHECK}.CheckRequest`), readCheckRequest],
+  [definitions.type(`${CHECK}.FlowEndRequest`), readFlowEndRequest],
   [
-    own.type("aperture.flowcontrol.checkhttp.v1.CheckHTTPRequest"),
+    definitions.type("aperture.flowcontrol.checkhttp.v1.CheckHTTPRequest"),
     (message) => readCheckHttpRequest(message, names),
   ],
-  [proxy.type("envoy.service.auth.v3.CheckRequest"), (message) => readAuthRequest(message, names)],
+  [
+    definitions.type("envoy.service.auth.v3.CheckRequest"),
+    (message) => readAuthRequest(message, names),
+  ],
   [otlp.lookupType("Request"), readLogs],
-  [accessLog.type("envoy.service.accesslog.v3.StreamAccessLogsMessage"), readEntries],
-  [own.type(`${CHECK}.CheckResponse`), (message) => readLoggedDecision(message.toString("base64"))],
+  [definitions.type("envoy.service.accesslog.v3.StreamAccessLogsMessage"), readEntries],
+  [
+    definitions.type(`${CHECK}.CheckResponse`),
+    (message) => readLoggedDecision(message.toString("base64")),
+  ],
 ];
 
 const SIZE = 256 * 1024;
@@ -105,7 +108,7 @@ describe("the attributes of a message of log records", () => {
 
 describe("the cached values that a check asks for", () => {
   it("are at most a thousand in either encoding, in any number of parts", () => {
-    const type = own.type(`${CHECK}.CheckRequest`);
+    const type = definitions.type(`${CHECK}.CheckRequest`);
     const keys = (count: number) => Array.from({ length: count }, (_, at) => `k${at}`);
     const whole = (globalCacheKeys: readonly string[]) =>
       type.encode(type.fromObject({ cacheLookupRequest: { globalCacheKeys } })).finish();
@@ -126,7 +129,7 @@ describe("the cached values that a check asks for", () => {
 
 describe("a check that asks for the most cached values", () => {
   it("does not process them again with each further part", () => {
-    const type = own.type(`${CHECK}.CheckRequest`);
+    const type = definitions.type(`${CHECK}.CheckRequest`);
     const globalCacheKeys = Array.from({ length: 1_000 }, (_, at) => `k${at}`);
     const keys = type.encode(type.fromObject({ cacheLookupRequest: { globalCacheKeys } })).finish();
     const message = Buffer.concat([keys, Buffer.alloc(4_000_000, Uint8Array.of(0x22, 0))]);
@@ -139,7 +142,7 @@ describe("a check that asks for the most cached values", () => {
 
 describe("the flux meters of a logged decision", () => {
   it("are at most a thousand", () => {
-    const type = own.type(`${CHECK}.CheckResponse`);
+    const type = definitions.type(`${CHECK}.CheckResponse`);
     const read = (count: number) => {
       const fluxMeterInfos = Array.from({ length: count }, (_, at) => ({
         fluxMeterName: `m${at}`,

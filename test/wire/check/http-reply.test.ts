@@ -11,12 +11,6 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import fc from "fast-check";
-import {
-  CheckResponseSchema,
-  FlowEndResponseSchema,
-} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
-import { CheckHTTPResponseSchema } from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
-import { CheckResponseSchema as AuthResponseSchema } from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import type { ReportedDecision } from "#wire/check/decisions/reported-decision.ts";
 import { type HttpAnswer, HttpAnswerWriter, METADATA_KEY } from "#wire/check/http-reply.ts";
 import { writePair } from "#wire/check/request-writer.ts";
@@ -29,14 +23,16 @@ import {
   writeFlowEndResponse,
 } from "#wire/check/response.ts";
 import { Fragment } from "#wire/protobuf/base64.ts";
-import { Messages } from "#wire/protobuf/messages.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { ProtoWriter } from "#wire/protobuf/writer.ts";
+import { definitions } from "../../kit/messages/definitions.ts";
 import { assertTwice } from "../../kit/properties/twice.ts";
 import { answer, type FullDecision, flowEnds, reply } from "./replies.ts";
 
-const GEN = new URL("../../../proto/gen/", import.meta.url);
-const own = new Messages(new URL("aperture.json", GEN));
-const envoys = new Messages(new URL("ext-authz.json", GEN));
+const CheckResponseSchema = schemaOf("aperture.flowcontrol.check.v1.CheckResponse");
+const FlowEndResponseSchema = schemaOf("aperture.flowcontrol.check.v1.FlowEndResponse");
+const CheckHTTPResponseSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.CheckHTTPResponse");
+const AuthResponseSchema = schemaOf("envoy.service.auth.v3.CheckResponse");
 
 /** The fields of `google.protobuf.Timestamp` and `Duration`. */
 function time(ms: number) {
@@ -200,7 +196,7 @@ function messageOf<Desc extends DescMessage>(schema: Desc, wanted: object) {
 }
 
 function assertSays<Desc extends DescMessage>(
-  [schema, bundle]: readonly [Desc, Messages],
+  schema: Desc,
   bytes: Uint8Array,
   wanted: object,
 ): void {
@@ -210,17 +206,12 @@ function assertSays<Desc extends DescMessage>(
   assert.equal(bytes.length, library.length, "nothing is longer than it need be");
   // Ours has its fields 4 and 5 the other way round: the metadata is made last of all.
   if (schema.typeName !== CheckHTTPResponseSchema.typeName) assert.deepEqual(bytes, library);
-  const type = bundle.type(schema.typeName);
+  const type = definitions.type(schema.typeName);
   const plain = (read: Uint8Array) =>
     type.toObject(type.decode(read), { defaults: true, longs: BigInt, enums: Number });
   const others = type.encode(type.fromObject(Object(loose(wanted)))).finish();
   assert.deepEqual(plain(bytes), plain(others));
 }
-
-const CHECK = [CheckResponseSchema, own] as const;
-const AUTH = [AuthResponseSchema, envoys] as const;
-const CHECK_HTTP = [CheckHTTPResponseSchema, own] as const;
-const FLOW_END = [FlowEndResponseSchema, own] as const;
 
 /** Labels of an endpoint, with names that no label of a reply has. */
 const pairs = (prefix: string): fc.Arbitrary<Pair[]> =>
@@ -242,7 +233,9 @@ describe("whole replies, as both libraries read and write them", () => {
 
   it("CheckResponse", () => {
     fc.assert(
-      fc.property(reply, (given) => assertSays(CHECK, writer.writeCheck(given), checkOf(given))),
+      fc.property(reply, (given) =>
+        assertSays(CheckResponseSchema, writer.writeCheck(given), checkOf(given)),
+      ),
       { numRuns: 200 },
     );
   });
@@ -256,11 +249,15 @@ describe("whole replies, as both libraries read and write them", () => {
         pairs("own"),
         fc.boolean(),
         (given, fixed, others, lent) => {
-          assertSays(AUTH, writer.writeAuth(given, undefined, lent), authOf(given, []));
+          assertSays(
+            AuthResponseSchema,
+            writer.writeAuth(given, undefined, lent),
+            authOf(given, []),
+          );
           const telemetry = telemetryOf(fixed, others);
           const wanted = authOf(given, [...fixed, ...others]);
-          assertSays(AUTH, writer.writeAuth(given, telemetry, lent), wanted);
-          assertSays(AUTH, writer.writeAuth(given, telemetry, !lent), wanted);
+          assertSays(AuthResponseSchema, writer.writeAuth(given, telemetry, lent), wanted);
+          assertSays(AuthResponseSchema, writer.writeAuth(given, telemetry, !lent), wanted);
           const { accepted } = given.check;
           const header = accepted ? given.baggage !== undefined : given.retryAfter > 0;
           seen.add(`${accepted} ${header}`);
@@ -274,7 +271,7 @@ describe("whole replies, as both libraries read and write them", () => {
   it("CheckHTTPResponse", () => {
     fc.assert(
       fc.property(answer, (given) =>
-        assertSays(CHECK_HTTP, writer.writeCheckHttp(given), checkHttpOf(given)),
+        assertSays(CheckHTTPResponseSchema, writer.writeCheckHttp(given), checkHttpOf(given)),
       ),
       { numRuns: 200 },
     );
@@ -283,7 +280,7 @@ describe("whole replies, as both libraries read and write them", () => {
   it("FlowEndResponse", () => {
     fc.assert(
       fc.property(flowEnds, (given) =>
-        assertSays(FLOW_END, writeFlowEndResponse(given), flowEndOf(given)),
+        assertSays(FlowEndResponseSchema, writeFlowEndResponse(given), flowEndOf(given)),
       ),
     );
   });
@@ -298,9 +295,9 @@ describe("a reply that is lent", () => {
     assert.equal(writer.writeAuth(second, undefined, true).buffer, buffer);
     assert.notEqual(writer.writeAuth(second).buffer, buffer);
     const huge = { ...first, check: { ...first.check, controlPoint: "x".repeat(400_000) } };
-    assertSays(AUTH, writer.writeAuth(huge, undefined, true), authOf(huge, []));
+    assertSays(AuthResponseSchema, writer.writeAuth(huge, undefined, true), authOf(huge, []));
     const after = writer.writeAuth(second, undefined, true);
-    assertSays(AUTH, after, authOf(second, []));
+    assertSays(AuthResponseSchema, after, authOf(second, []));
     assert.ok(after.buffer.byteLength < 300_000, "the large buffer was released");
   });
 });

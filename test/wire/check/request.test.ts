@@ -10,11 +10,6 @@ import {
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
-import {
-  CheckRequestSchema,
-  FlowEndRequestSchema,
-} from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
-import { CheckHTTPRequestSchema } from "#gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import {
   type CheckHttpRequest,
@@ -28,9 +23,15 @@ import {
   writeFlowEndRequest,
 } from "#wire/check/request-writer.ts";
 import { checkFromJson, checkHttpFromJson, flowEndFromJson } from "#wire/check-json/request.ts";
-import { decode, encode, Messages } from "#wire/protobuf/messages.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
+import { decode, encode } from "#wire/protobuf/messages.ts";
 import { toJson } from "#wire/protobuf/protojson.ts";
+import { definitions } from "../../kit/messages/definitions.ts";
 import { encodeWithUnknown, unknownFields } from "../../kit/messages/unknown-fields.ts";
+
+const CheckRequestSchema = schemaOf("aperture.flowcontrol.check.v1.CheckRequest");
+const FlowEndRequestSchema = schemaOf("aperture.flowcontrol.check.v1.FlowEndRequest");
+const CheckHTTPRequestSchema = schemaOf("aperture.flowcontrol.checkhttp.v1.CheckHTTPRequest");
 
 const names = new HeaderNames(seededChance(1));
 
@@ -179,11 +180,9 @@ function reference(schema: DescMessage, bytes: Uint8Array) {
   }
 }
 
-const bundle = new Messages(new URL("../../../proto/gen/aperture.json", import.meta.url));
-
 /** The same as protobufjs reads it, which treats unusual input differently. */
 function otherReference({ typeName }: DescMessage, bytes: Uint8Array) {
-  const type = bundle.type(typeName);
+  const type = definitions.type(typeName);
   try {
     return type.toObject(type.decode(bytes), { defaults: true, longs: BigInt });
   } catch {

@@ -4,12 +4,12 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { fromJson, type JsonValue, toBinary } from "@bufbuild/protobuf";
 import { Fault } from "#base/fault.ts";
-import {
-  InfraMeterWrapperSchema,
-  PodScalerWrapperSchema,
-  RateLimiterWrapperSchema,
-} from "#gen/aperture/policy/sync/v1/wrappers_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { decode, encodeJson } from "#wire/protobuf/messages.ts";
+
+const InfraMeterWrapperSchema = schemaOf("aperture.policy.sync.v1.InfraMeterWrapper");
+const PodScalerWrapperSchema = schemaOf("aperture.policy.sync.v1.PodScalerWrapper");
+const RateLimiterWrapperSchema = schemaOf("aperture.policy.sync.v1.RateLimiterWrapper");
 
 const RATE = "aperture.policy.sync.v1.RateLimiterWrapper";
 const INFRA = "aperture.policy.sync.v1.InfraMeterWrapper";

@@ -7,15 +7,16 @@ import { fromBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
-import { CheckRequestSchema } from "#gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import { readCheckRequest } from "#wire/check/request.ts";
-import { Messages } from "#wire/protobuf/messages.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
+import { definitions } from "../../kit/messages/definitions.ts";
 import { assertTwice } from "../../kit/properties/twice.ts";
 
-const bundle = new Messages(new URL("../../../proto/gen/aperture.json", import.meta.url));
-const type = bundle.type("aperture.flowcontrol.check.v1.CheckRequest");
+const CheckRequestSchema = schemaOf("aperture.flowcontrol.check.v1.CheckRequest");
+
+const type = definitions.type("aperture.flowcontrol.check.v1.CheckRequest");
 
 interface Read {
   readonly controlPoint: string;

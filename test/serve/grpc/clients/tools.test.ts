@@ -7,10 +7,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { create, fromBinary, toBinary, toJsonString } from "@bufbuild/protobuf";
-import {
-  CheckRequestSchema,
-  CheckResponseSchema,
-} from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { curl, ghz, grpcurl, h2load } from "../../../../deploy/tools/install.ts";
 import { grpcClient } from "../../../kit/clients/grpc.ts";
 import { python } from "../../../kit/clients/grpcio.ts";
@@ -19,6 +16,9 @@ import { child } from "../../../kit/servers/child.ts";
 import { authority, temporaryFolder } from "../../../kit/servers/tls.ts";
 import { counted } from "../../../kit/sluice/scrape.ts";
 import { standalone } from "../../../kit/sluice/standalone.ts";
+
+const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
+const CheckResponseSchema = schemaOf("envoy.service.auth.v3.CheckResponse");
 
 const CHECK = "envoy.service.auth.v3.Authorization/Check";
 const JSON_CHECK = "/v1/flowcontrol/checkhttp";

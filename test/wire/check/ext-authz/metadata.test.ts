@@ -6,11 +6,13 @@ import { create, fromBinary, type JsonObject, type JsonValue, toBinary } from "@
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
-import { MetadataSchema } from "#gen/envoy/config/core/v3/base_pb.ts";
-import { CheckRequestSchema } from "#gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
+import { schemaOf } from "#wire/protobuf/descriptors.ts";
 import { encodeWithUnknown, unknownFields } from "../../../kit/messages/unknown-fields.ts";
+
+const MetadataSchema = schemaOf("envoy.config.core.v3.Metadata");
+const CheckRequestSchema = schemaOf("envoy.service.auth.v3.CheckRequest");
 
 const names = new HeaderNames(seededChance(1));
 
