@@ -15,12 +15,15 @@ import {
   shareContext,
   stateIdentity,
 } from "./plan/kinds.ts";
-import { type Bind, compilePlan, type Plan } from "./plan/plan.ts";
+import { type Bind, type BoundMember, compilePlan, type Plan } from "./plan/plan.ts";
 import { inOrder } from "./plan/rule-order.ts";
 import type { LimiterNumbers, LimiterRule, Rule } from "./rules.ts";
 
-/** Keys are those of the store: one per rule, and the same key identifies a limiter's rule and its numbers. */
-export interface Changes {
+/**
+ * Rules and numbers that arrived; undefined removes a key. Keys are those of the store: one per rule, and the same key
+ * identifies a limiter's rule and its numbers.
+ */
+export interface RuleChanges {
   readonly rules: ReadonlyMap<string, Rule | undefined>;
   readonly numbers: ReadonlyMap<string, LimiterNumbers | undefined>;
 }
@@ -30,12 +33,9 @@ export interface RefusedRule {
   readonly fault: Fault;
 }
 
-/** A limiter rule with its state and the stage member that it is bound to. */
-interface BoundRule {
+/** A rule and one of its members in the plan. They share state, so any of them can adopt numbers and end slots. */
+interface BoundLimiter extends BoundMember {
   readonly rule: LimiterRule;
-  readonly state: LimiterState;
-  /** One of the members in the plan. They share state, so any of them can adopt numbers and end slots. */
-  readonly member: StageMember;
 }
 
 /** The result of a change of rules, before any of it is in force. */
@@ -59,7 +59,7 @@ export class Rulebook {
   /** The state identity of each rule: a change of one rule does not derive those of all others again. */
   readonly #identities = new WeakMap<LimiterRule, string>();
   #states: ReadonlyMap<string, LimiterState> = new Map();
-  #bound: ReadonlyMap<string, BoundRule> = new Map();
+  #bound: ReadonlyMap<string, BoundLimiter> = new Map();
   #byPolicy: ReadonlyMap<string, readonly StageMember[]> = new Map();
   #plan: Plan;
 
@@ -89,7 +89,7 @@ export class Rulebook {
   }
 
   /** Applies one batch. Everything that it changes is in force when this returns. */
-  apply(changes: Changes): readonly RefusedRule[] {
+  apply(changes: RuleChanges): readonly RefusedRule[] {
     return finish(this.applyInSteps(changes));
   }
 
@@ -97,7 +97,7 @@ export class Rulebook {
    * As `apply`, in steps. Flows are judged by what was in force before until the last step, in which all of it changes.
    * One batch at a time.
    */
-  *applyInSteps(changes: Changes): Generator<void, readonly RefusedRule[]> {
+  *applyInSteps(changes: RuleChanges): Generator<void, readonly RefusedRule[]> {
     const refused: RefusedRule[] = [];
     const renewed =
       changes.rules.size > 0 ? yield* this.#renewed(changes.rules, refused) : undefined;
@@ -117,7 +117,7 @@ export class Rulebook {
 
   /** The rules after a change, without those that do not compile: they are added to `refused`. */
   *#changed(
-    changes: Changes["rules"],
+    changes: RuleChanges["rules"],
     refused: RefusedRule[],
   ): Generator<void, ReadonlyMap<string, Rule>> {
     const rules = new Map(this.#rules);
@@ -151,7 +151,7 @@ export class Rulebook {
     return { member: bindRule(rule, slots, state, this.#context, this.#kinds), state };
   };
 
-  *#renewed(changes: Changes["rules"], refused: RefusedRule[]): Generator<void, Renewed> {
+  *#renewed(changes: RuleChanges["rules"], refused: RefusedRule[]): Generator<void, Renewed> {
     const rules = yield* this.#changed(changes, refused);
     const sorted = inOrder(rules.values());
     const states = new Map<string, LimiterState>();
@@ -167,7 +167,7 @@ export class Rulebook {
 
   #put({ rules, plan, states, stateOf }: Renewed): void {
     const memberOf = membersByRule(plan);
-    const bound = new Map<string, BoundRule>();
+    const bound = new Map<string, BoundLimiter>();
     const byPolicy = new Map<string, StageMember[]>();
     for (const [key, rule] of rules) {
       if (!isLimiterRule(rule)) continue;

@@ -5,7 +5,7 @@ import { Fault } from "#base/fault.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { findingLine } from "#policy/format.ts";
 import type { PolicySet } from "#policy/set.ts";
-import type { Batch } from "#store/store.ts";
+import type { StoreUpdate } from "#store/store.ts";
 import { documentText } from "#sync/follow/document.ts";
 import { API_DYNAMIC_CONFIGS, API_POLICIES } from "#sync/keys.ts";
 import type { Offer, PolicySource } from "../policy-source.ts";
@@ -72,7 +72,7 @@ export class ApiSource implements PolicySource {
    * Reads and compiles what a batch changes. The returned function applies all of it. Read one batch at a time: a
    * change that compiles quickly must not overtake the one before it.
    */
-  async read({ puts, deletes }: Batch): Promise<() => void> {
+  async read({ puts, deletes }: StoreUpdate): Promise<() => void> {
     const changes: (() => void)[] = [];
     for (const key of deletes) {
       const policy = nameIn(key, API_POLICIES);

@@ -4,7 +4,7 @@
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import type { Batch, Lease, Op, Store } from "#store/store.ts";
+import type { Lease, Op, Store, StoreUpdate } from "#store/store.ts";
 import { requestKey, responseKey } from "#sync/keys.ts";
 import { followStore } from "../follow-store.ts";
 import type { FunctionRunner } from "./functions.ts";
@@ -55,7 +55,7 @@ export class Answers {
     await lease?.revoke().catch(() => undefined);
   }
 
-  #apply({ puts, deletes }: Batch): void {
+  #apply({ puts, deletes }: StoreUpdate): void {
     // The answer goes with the request: whoever asked has it, or has ended.
     const over = deletes.filter((key) => this.#open.delete(key));
     if (over.length > 0) void this.#drop(over);

@@ -2,7 +2,7 @@
 
 import { type Chance, uuid } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
-import type { Batch, Lease, Store } from "#store/store.ts";
+import type { Lease, Store, StoreUpdate } from "#store/store.ts";
 import { RESPONSES, requestKey, responseKey } from "#sync/keys.ts";
 import type { Member } from "../members.ts";
 import { CALL_LEASE_MS } from "./answers.ts";
@@ -102,7 +102,7 @@ export class Questions {
     }
   }
 
-  #apply({ puts }: Batch): void {
+  #apply({ puts }: StoreUpdate): void {
     for (const { key, value } of puts) this.#waiting.get(key)?.resolve(value);
   }
 

@@ -57,13 +57,13 @@ export interface Plan {
 }
 
 /** A limiter rule's member and the state that it is bound to. */
-export interface Bound {
+export interface BoundMember {
   readonly member: StageMember;
   readonly state: LimiterState;
 }
 
 /** Binds a limiter rule to its state for one control point. */
-export type Bind = (rule: LimiterRule, slots: LabelSlots) => Bound;
+export type Bind = (rule: LimiterRule, slots: LabelSlots) => BoundMember;
 
 /** Compiles rules, which are `inOrder`, for the agents of one group, in steps. Throws a Fault when one does not compile. */
 export function* compilePlan(

@@ -1,7 +1,7 @@
 // The changes that a reader of a watch has yet to see: the net difference between the state that it was given last and
 // the present one. Its memory is bounded by the entries of both, however many changes there were between them.
 
-import type { Batch, Entry } from "../../store.ts";
+import type { Entry, StoreUpdate } from "../../store.ts";
 
 export class Unseen {
   /** Revision of each key that the reader has. */
@@ -78,7 +78,7 @@ export class Unseen {
   }
 
   /** The difference in key order; undefined when there is none. */
-  take(): Batch | undefined {
+  take(): StoreUpdate | undefined {
     if (this.#changed.size === 0 && !this.#mustDeliver) return undefined;
     const reset = this.#reset;
     this.#mustDeliver = false;
