@@ -65,6 +65,7 @@ export function* compileInSteps(
   return {
     ok: true,
     policy: {
+      source: report.source,
       name,
       hash,
       at,

@@ -13,7 +13,7 @@ import { pathOf } from "./compile/port-warnings.ts";
 import type { CompiledPolicy, LimiterLabel, Need, ScaledObject, Supply } from "./compiled.ts";
 import type { Target } from "./document/targets.ts";
 import { formatPath, locate, type Path, writtenPath } from "./document/tree.ts";
-import type { PolicyWarning, Warning } from "./document/warning.ts";
+import type { Warning } from "./document/warning.ts";
 import type { PolicyDocument } from "./document/wrappers.ts";
 import type { Message, Type } from "./language/field.ts";
 import { type Component, type Policy, policy as policyTable } from "./language/policy.ts";
@@ -94,6 +94,11 @@ export function needsOf(
   ];
 }
 
+/** A warning about a need, without the text that has it. */
+export type NeedWarning = Omit<Warning, "source">;
+/** A warning about an object that a policy names, without the place of the need. */
+export type ObjectWarning = Pick<Warning, "code" | "text" | "why">;
+
 /** The names that exist besides those that the policies of a set define. */
 export interface KnownNames {
   /** Tells which metrics exist; undefined where queries go to a Prometheus server, which may have any. */
@@ -105,9 +110,9 @@ export interface KnownNames {
   /** Whether no check names a control point of an agent group; where it is undefined, that is not known. */
   readonly isUnused?: ((agentGroup: string, controlPoint: string) => boolean) | undefined;
   /** Warnings about a Kubernetes object that a policy scales; undefined where nothing is known of objects. */
-  readonly scaling?: ((object: ScaledObject) => readonly Omit<PolicyWarning, "path">[]) | undefined;
+  readonly scaling?: ((object: ScaledObject) => readonly ObjectWarning[]) | undefined;
   /** Warnings about a target that a policy attaches to; undefined where nothing is known of targets. */
-  readonly attaching?: ((target: Target) => readonly Omit<PolicyWarning, "path">[]) | undefined;
+  readonly attaching?: ((target: Target) => readonly ObjectWarning[]) | undefined;
   /** Finds the known word that was meant. It compares all of them, so it is asked for unmet needs only. */
   readonly suggest?: (word: string, known: readonly string[]) => string | undefined;
 }
@@ -116,9 +121,9 @@ export interface KnownNames {
 export function unmetNeeds(
   policies: readonly Pick<CompiledPolicy, "name" | "needs" | "supply">[],
   known: KnownNames = {},
-): ReadonlyMap<string, readonly Warning[]> {
+): ReadonlyMap<string, readonly NeedWarning[]> {
   const warningsOf = needChecker(policies, known);
-  const unmet = new Map<string, readonly Warning[]>();
+  const unmet = new Map<string, readonly NeedWarning[]>();
   for (const { name, needs } of policies) {
     const warnings = needs.flatMap(warningsOf);
     if (warnings.length > 0) unmet.set(name, warnings);
@@ -130,7 +135,7 @@ export function unmetNeeds(
 export function needChecker(
   policies: readonly Pick<CompiledPolicy, "needs" | "supply">[],
   known: KnownNames = {},
-): (need: Need) => readonly Warning[] {
+): (need: Need) => readonly NeedWarning[] {
   const warningOf = nameChecker(policies, known);
   const { scaling = () => [], attaching = () => [] } = known;
   const rivals = rivalsOf(policies);
@@ -148,7 +153,7 @@ export function needChecker(
 /** Returns a function that warns of an object that several components scale: each undoes what the others decide. */
 function rivalsOf(
   policies: readonly Pick<CompiledPolicy, "needs">[],
-): (need: Need, object: ScaledObject) => readonly Omit<PolicyWarning, "path">[] {
+): (need: Need, object: ScaledObject) => readonly ObjectWarning[] {
   const counts = new Map<string, number>();
   for (const { object, dryRun } of policies.flatMap(({ needs }) => needs)) {
     if (object === undefined || dryRun) continue;
@@ -171,31 +176,23 @@ function identityOf({ apiVersion, kind, namespace, name }: ScaledObject): string
 }
 
 /** The warning about an object where no controller scales, or nobody knows whether one does. */
-export function needsAutoScale({
-  kind,
-  namespace,
-  name,
-}: ScaledObject): readonly Omit<PolicyWarning, "path">[] {
+export function needsAutoScale({ kind, namespace, name }: ScaledObject): readonly ObjectWarning[] {
   const text = `the replicas of ${kind} ${namespace}/${name} change only where auto_scale.kubernetes.enabled of the controllers is true`;
   return [{ code: "needs_auto_scale", text }];
 }
 
 /** The warning about a target where no controller attaches, or the policy is no resource. */
-export function needsAttachment({
-  kind,
-  namespace,
-  name,
-}: Target): readonly Omit<PolicyWarning, "path">[] {
+export function needsAttachment({ kind, namespace, name }: Target): readonly ObjectWarning[] {
   const text = `requests of the ${kind} ${namespace}/${name} are checked only where the policy is a Kubernetes resource and gateway_api.enabled of the controllers is true`;
   return [{ code: "needs_attachment", text }];
 }
 
-const NONE: readonly Warning[] = [];
+const NONE: readonly NeedWarning[] = [];
 
 function nameChecker(
   policies: readonly Pick<CompiledPolicy, "supply">[],
   known: KnownNames,
-): (need: Need) => Warning | undefined {
+): (need: Need) => NeedWarning | undefined {
   const {
     knowsMetric = () => true,
     labels: sent = [],

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import type { CompiledPolicy, CompileOptions } from "#policy/compiled.ts";
 import type { Finding } from "#policy/document/finding.ts";
 import { findingLine } from "#policy/format.ts";
-import { compileSet, type PolicySet } from "#policy/set.ts";
+import { type CompiledSet, compileSet } from "#policy/set.ts";
 
 export function digest(text: string): string {
   return createHash("sha256").update(text).digest("hex");
@@ -13,12 +13,12 @@ export function digest(text: string): string {
 export const OPTIONS: CompileOptions = { digest, queries: "prometheus" };
 
 /** Compiles a set of a single text. */
-export function judged(text: string, defaultName = "p"): PolicySet {
+export function judged(text: string, defaultName = "p"): CompiledSet {
   return compileSet([{ source: `${defaultName}.yaml`, defaultName, text }], OPTIONS);
 }
 
 export function findings(text: string): readonly Finding[] {
-  return judged(text).findings.map(({ of }) => of);
+  return judged(text).findings;
 }
 
 /** Every finding as a formatted line. */
@@ -32,7 +32,7 @@ export function compiled(text: string, defaultName = "p"): CompiledPolicy {
   const [policy] = policies;
   if (policy === undefined || findings.length > 0)
     throw new Error(lines(text, defaultName).join("\n"));
-  return policy.of;
+  return policy;
 }
 
 /** A bare policy with these components, each in YAML flow style on one line. */

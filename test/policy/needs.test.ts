@@ -192,7 +192,7 @@ describe("path templates", () => {
   const codes = (template: string) =>
     judged(
       `resources: {flow_control: {classifiers: [{${SELECTORS}, rules: {t: {extractor: {path_templates: {template_values: {"${template}": x}}}}}}]}}`,
-    ).warnings.map(({ of }) => [of.code, of.text]);
+    ).warnings.map((each) => [each.code, each.text]);
 
   test("segments that only look like parameters or wildcards are warned of", () => {
     for (const [template, wanted] of [

@@ -234,7 +234,7 @@ test("what agents do not act on is published, with one warning for each place", 
   );
   assert.deepEqual(set.findings, []);
   assert.deepEqual(
-    set.warnings.filter(({ of }) => of.text.startsWith("published")).map(({ of }) => of.path),
+    set.warnings.filter((each) => each.text.startsWith("published")).map((each) => each.path),
     ["resources.infra_meters"],
   );
 });
@@ -243,7 +243,7 @@ test("a label that a Rego module does not define gives a warning", () => {
   const rego = (label: string) =>
     judged(
       `resources: {flow_control: {classifiers: [{selectors: [{control_point: x}], rego: {labels: {${label}: {}}, module: "package x\\na = 1"}}]}}`,
-    ).warnings.map(({ of }) => of.path.replace(/.*classifiers\[0\]\./, ""));
+    ).warnings.map((each) => each.path.replace(/.*classifiers\[0\]\./, ""));
   assert.deepEqual(rego("a"), ["rego"]);
   assert.deepEqual(rego("b"), ["rego", "rego.labels.b"]);
 });
@@ -253,9 +253,9 @@ test("a regular expression is warned of where long values cannot be tested, and 
     judged(
       `resources: {flow_control: {flux_meters: {a: {selectors: [{control_point: ingress, label_matcher: {expression: {label_matches: {label: http.path, regex: '${regex}'}}}}]}}}}`,
     );
-  const costly = judge("a[ab]{900}[0-9]").warnings.filter(({ of }) => of.code === "costly_regex");
+  const costly = judge("a[ab]{900}[0-9]").warnings.filter((each) => each.code === "costly_regex");
   assert.deepEqual(
-    costly.map(({ of }) => [of.path.split(".").at(-1), of.text]),
+    costly.map((each) => [each.path.split(".").at(-1), each.text]),
     [
       [
         "regex",
@@ -268,7 +268,7 @@ test("a regular expression is warned of where long values cannot be tested, and 
   }
   const [finding] = judge("a[ab]{1000}[abc]{1000}[0-9]").findings;
   assert.match(
-    finding?.of.got ?? "",
+    finding?.got ?? "",
     /takes up to 2004 steps for each character; at most 2000 are allowed/,
   );
 });

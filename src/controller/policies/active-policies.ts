@@ -4,12 +4,12 @@
 import { Fault } from "#base/fault.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import type { Finding } from "#policy/document/finding.ts";
-import { type Sourced, validateSet } from "#policy/set.ts";
+import { validateSet } from "#policy/set.ts";
 import { Slices } from "#runtime/life/slices.ts";
 import type { StoreWrites } from "../loop/outbox.ts";
 import { type LoopContext, PolicyLoop } from "../loop/policy-loop.ts";
 import type { PolicyOrigin, PolicySource, PolicyVersion } from "../policy-source.ts";
-import { assignOwners, type Claim, type LeftOut, type Ownership } from "./ownership.ts";
+import { assignOwners, type LeftOut, type Ownership, type RunnableCandidate } from "./ownership.ts";
 
 interface ActivePoliciesOptions {
   readonly context: LoopContext;
@@ -43,27 +43,27 @@ export class ActivePolicies {
   }
 
   /** Policies that own their names, by name: those of sources that were left out are not among them. */
-  get owners(): ReadonlyMap<string, Claim> {
+  get owners(): ReadonlyMap<string, RunnableCandidate> {
     return this.#ownership.owners;
   }
 
-  /** The offers of a source that do not run because of other policies. */
+  /** The candidates of a source that do not run because of other policies. */
   leftOutOf(origin: PolicyOrigin): readonly LeftOut[] {
-    return this.#ownership.leftOut.filter(({ claim }) => claim.origin === origin);
+    return this.#ownership.leftOut.filter(({ candidate }) => candidate.origin === origin);
   }
 
   /**
    * The reason for which the present document of a policy is not in force; undefined when it is, or when its source
    * cannot tell.
    */
-  faultsOf({ origin, location }: Claim): string | undefined {
+  faultsOf({ origin, location }: RunnableCandidate): string | undefined {
     return this.#options.sources.find((source) => source.origin === origin)?.faultsOf?.(location);
   }
 
   /** Findings because of which this policy cannot run beside those that are there. */
-  conflicts(own: Sourced<CompiledPolicy>): readonly Sourced<Finding>[] {
-    const others = [...this.owners.values()].filter(({ name }) => name !== own.of.name);
-    const known = others.map(({ location, policy }) => ({ source: location, of: policy }));
+  conflicts(own: CompiledPolicy): readonly Finding[] {
+    const others = [...this.owners.values()].filter(({ name }) => name !== own.name);
+    const known = others.map(({ location, policy }) => ({ ...policy, source: location }));
     return validateSet([...known, own]).filter(({ source }) => source === own.source);
   }
 
@@ -83,7 +83,7 @@ export class ActivePolicies {
     const slices = new Slices(context.clock);
     const running = new Map([...this.#loops].map(([name, { version }]) => [name, version]));
     this.#ownership = assignOwners(
-      sources.map((source) => ({ origin: source.origin, offers: [...source.offers()] })),
+      sources.map((source) => ({ origin: source.origin, candidates: [...source.candidates()] })),
       running,
     );
     await slices.pause();
@@ -162,7 +162,9 @@ export class ActivePolicies {
   #notifySources(before: readonly LeftOut[], changed: boolean): void {
     for (const source of this.#options.sources) {
       const linesOf = (all: readonly LeftOut[]) =>
-        all.flatMap(({ claim, why }) => (claim.origin === source.origin ? [claim.name, why] : []));
+        all.flatMap(({ candidate, why }) =>
+          candidate.origin === source.origin ? [candidate.name, why] : [],
+        );
       const now = linesOf(this.#ownership.leftOut);
       if (changed || now.join() !== linesOf(before).join()) source.inForceChanged?.();
     }
