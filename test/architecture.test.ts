@@ -312,7 +312,6 @@ const MAX_FILES = 10;
 const ONE_FILE_PER_ENTRY: readonly RegExp[] = [
   /^src\/policy\/language$/,
   /^src\/policy\/compile\/composites$/,
-  /^src\/circuit\/components$/,
 ];
 
 const files = globSync("src/**/*.ts");
