@@ -26,7 +26,7 @@ interface Count {
 const MAX_FILES: Readonly<Record<string, Count>> = {
   rate_limiter: { all: 12, shared: 10 },
   concurrency_limiter: { all: 12, shared: 10 },
-  sampler: { all: 13, shared: 11 },
+  sampler: { all: 13, shared: 10 },
   load_scheduler: { all: 12, shared: 9 },
   quota_scheduler: { all: 11, shared: 10 },
   concurrency_scheduler: { all: 12, shared: 10 },

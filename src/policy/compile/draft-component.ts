@@ -8,7 +8,7 @@ import { autoScaler } from "./composites/auto-scaler.ts";
 import { LIMITERS } from "./composites/limiters.ts";
 import { LOAD_SCHEDULERS } from "./composites/load-scheduler.ts";
 import { podScaler } from "./composites/pod-scaler.ts";
-import { SAMPLERS } from "./composites/samplers.ts";
+import { SAMPLERS } from "./composites/sampler.ts";
 import { type Draft, type LeafDraft, type Owner, type Source, sourceOf } from "./draft.ts";
 
 /** Members of a component that hold a choice of components, or a circuit. */
