@@ -181,11 +181,11 @@ const INSIDE: Readonly<Record<string, Layers>> = {
     parts: {
       document: [],
       language: ["document"],
-      "canonical.ts": [],
       "compiled.ts": ["document", "language"],
+      "walk.ts": ["document", "language"],
       "message.ts": ["language", "compiled.ts"],
-      validate: ["document", "language"],
-      compile: ["document", "language", "canonical.ts", "compiled.ts", "message.ts"],
+      validate: ["document", "language", "walk.ts"],
+      compile: ["document", "language", "compiled.ts", "message.ts", "walk.ts"],
       diagram: ["language", "compiled.ts"],
       reference: ["document", "language", "compiled.ts", "message.ts", "validate"],
     },
@@ -309,9 +309,7 @@ const SHARED: Readonly<Record<string, string>> = {
 const MAX_FILES = 10;
 
 /** Folders that may hold more, because each file is one entry of a list: one kind, one table, one message. */
-const ONE_FILE_PER_ENTRY: readonly RegExp[] = [
-  /^src\/policy\/language$/,
-];
+const ONE_FILE_PER_ENTRY: readonly RegExp[] = [/^src\/policy\/language$/];
 
 const files = globSync("src/**/*.ts");
 

@@ -3,7 +3,6 @@
 
 import { finish } from "#base/async/steps.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";
-import { canonicalJson } from "./canonical.ts";
 import { resourceConfigs } from "./compile/agents/resources.ts";
 import { draftComponent } from "./compile/draft-component.ts";
 import { flappingDeciders } from "./compile/flapping.ts";
@@ -16,6 +15,7 @@ import { locate, type Path, plain, writtenPath } from "./document/tree.ts";
 import type { PolicyDocument } from "./document/wrappers.ts";
 import { checkDynamicConfig } from "./dynamic.ts";
 import { type Policy, policy as policyTable } from "./language/policy.ts";
+import { canonicalJson } from "./message.ts";
 import { componentAt, needsOf, readsFluxMeter, supplyOf } from "./needs.ts";
 import { checkConfinement, checkSize } from "./validate/confinement.ts";
 import { validate } from "./validate.ts";

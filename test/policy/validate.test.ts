@@ -4,10 +4,10 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import { parse } from "yaml";
 import type { RateLimiterRule } from "#flow/rules.ts";
-import { canonicalJson } from "#policy/canonical.ts";
 import { formatPath, type Path } from "#policy/document/tree.ts";
 import type { Message, Type } from "#policy/language/field.ts";
 import { policy } from "#policy/language/policy.ts";
+import { canonicalJson } from "#policy/message.ts";
 import { rulesOf } from "../kit/sluice/stored.ts";
 import {
   CONSTANT_PORTS,

@@ -5,7 +5,7 @@ import { parse } from "node:path";
 import type { JsonObject } from "#policy/compiled.ts";
 import { Report } from "#policy/document/finding.ts";
 import { plain } from "#policy/document/tree.ts";
-import { policyOfDynamicFile, readDynamicFile } from "#policy/dynamic-file.ts";
+import { policyOfDynamicFile, readDynamicFile } from "#policy/dynamic.ts";
 import { findingLine } from "#policy/format.ts";
 import type { PolicyText } from "#policy/set.ts";
 import type { Documents } from "./directory.ts";
