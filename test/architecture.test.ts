@@ -184,6 +184,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       "compiled.ts": ["document", "language"],
       "walk.ts": ["document", "language"],
       "message.ts": ["language", "compiled.ts"],
+      needs: ["document", "language", "walk.ts"],
       validate: ["document", "language", "walk.ts"],
       compile: ["document", "language", "compiled.ts", "message.ts", "walk.ts"],
       diagram: ["language", "compiled.ts"],

@@ -12,7 +12,7 @@ import type { KubeClient } from "#kube/api/client.ts";
 import { EventRecorder, type RecordEvent } from "#kube/api/events.ts";
 import { Attacher, type AttacherOptions } from "#kube/gateways/attacher.ts";
 import { controlPoints, MAX_POINTS } from "#kube/scale/control-points.ts";
-import { needsAttachment, needsAutoScale, unmetNeeds } from "#policy/needs.ts";
+import { needsAttachment, needsAutoScale, unmetNeeds } from "#policy/unmet-needs.ts";
 import { Compiler } from "./compiling/compiler.ts";
 import type { ApiServer, ClusterPart } from "./kubernetes/api-server.ts";
 import { policyWebhook } from "./resources/policy-webhook.ts";

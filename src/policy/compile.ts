@@ -16,7 +16,8 @@ import type { PolicyDocument } from "./document/wrappers.ts";
 import { checkDynamicConfig } from "./dynamic.ts";
 import { type Policy, policy as policyTable } from "./language/policy.ts";
 import { canonicalJson } from "./message.ts";
-import { componentAt, needsOf, readsFluxMeter, supplyOf } from "./needs.ts";
+import { readsFluxMeter } from "./needs/queries.ts";
+import { componentAt, needsOf, supplyOf } from "./needs.ts";
 import { checkConfinement, checkSize } from "./validate/confinement.ts";
 import { validate } from "./validate.ts";
 

@@ -10,7 +10,7 @@ import type { ScaledObject } from "#policy/compiled.ts";
 import type { Target } from "#policy/document/targets.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
 import { runningWarningLine } from "#policy/format.ts";
-import { type NeedWarning, needChecker } from "#policy/needs.ts";
+import { type NeedWarning, needChecker } from "#policy/unmet-needs.ts";
 import { Slices } from "#runtime/life/slices.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
