@@ -73,3 +73,18 @@ function spent(text: string): number {
   const { user, system } = process.cpuUsage(start);
   return user + system;
 }
+
+export function podScaler(replicas: string, other = "agent_group: default"): string {
+  const changed = other.split(", ").map((part) => part.split(":")[0]);
+  const object = [
+    "namespace: n",
+    "api_version: apps/v1",
+    "kind: Deployment",
+    "name: web-1.a",
+  ].filter((part) => !changed.includes(part.split(":")[0]));
+  return `auto_scale: {pod_scaler: {in_ports: {replicas: {constant_signal: {value: ${replicas}}}}, kubernetes_object_selector: {${[...object, other].join(", ")}}}}`;
+}
+
+export function scheduling(scheduler: string): string {
+  return `flow_control: {concurrency_scheduler: {in_ports: {max_concurrency: {constant_signal: {value: 5}}}, concurrency_limiter: {max_inflight_duration: 1s}, ${SELECTORS}, scheduler: {${scheduler}}}}`;
+}

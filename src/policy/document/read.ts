@@ -8,7 +8,7 @@ import { deeperNesting, MAX_DEPTH, TreeBuilder } from "./tree-builder.ts";
 import type { Warning } from "./warning.ts";
 import { type PolicyDocument, unwrap } from "./wrappers.ts";
 
-export interface Reading {
+export interface ReadDocuments {
   readonly documents: readonly PolicyDocument[];
   readonly findings: readonly Finding[];
   readonly warnings: readonly Warning[];
@@ -26,7 +26,7 @@ export function readPolicies(
   defaultName: string,
   report = new Report(),
   namespace?: string,
-): Reading {
+): ReadDocuments {
   const documents: PolicyDocument[] = [];
   const before = report.faults;
   const roots = parse(text, report);
