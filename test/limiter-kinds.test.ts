@@ -24,12 +24,12 @@ interface Count {
 
 /** The most files that may name each kind. Lower a number when it can be lowered; never raise it. */
 const MAX_FILES: Readonly<Record<string, Count>> = {
-  rate_limiter: { all: 15, shared: 10 },
-  concurrency_limiter: { all: 15, shared: 10 },
-  sampler: { all: 15, shared: 10 },
-  load_scheduler: { all: 16, shared: 13 },
-  quota_scheduler: { all: 13, shared: 10 },
-  concurrency_scheduler: { all: 14, shared: 10 },
+  rate_limiter: { all: 12, shared: 10 },
+  concurrency_limiter: { all: 12, shared: 10 },
+  sampler: { all: 13, shared: 10 },
+  load_scheduler: { all: 12, shared: 9 },
+  quota_scheduler: { all: 11, shared: 10 },
+  concurrency_scheduler: { all: 12, shared: 10 },
 };
 
 const NOT_COUNTED = [/^src\/policy\/language\//, /^src\/policy\/reference\/sections\.ts$/];

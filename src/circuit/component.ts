@@ -110,6 +110,8 @@ export type ComponentFactory<K extends Kind> = (
   around: ComponentContext,
 ) => RunningComponent;
 
+export type ComponentFactories = { readonly [K in Kind]: ComponentFactory<K> };
+
 /** The reading at an index. */
 export function read(readings: Float64Array, at: number): number {
   return readings[at] ?? Number.NaN;

@@ -12,7 +12,7 @@ import type { KubeClient } from "#kube/api/client.ts";
 import { EventRecorder, type RecordEvent } from "#kube/api/events.ts";
 import { Attacher, type AttacherOptions } from "#kube/gateways/attacher.ts";
 import { controlPoints, MAX_POINTS } from "#kube/scale/control-points.ts";
-import { needsAttachment, needsAutoScale, unmetNeeds } from "#policy/needs.ts";
+import { needsAttachment, needsAutoScale, unmetNeeds } from "#policy/unmet-needs.ts";
 import { Compiler } from "./compiling/compiler.ts";
 import type { ApiServer, ClusterPart } from "./kubernetes/api-server.ts";
 import { policyWebhook } from "./resources/policy-webhook.ts";
@@ -100,16 +100,16 @@ function policyParts(
     const [set] = await compiler.compile([{ source, defaultName, text, namespace: confined }]);
     if (set === undefined) return { policies: [], findings: [], warnings: [] };
     const unmet = unmetNeeds(
-      set.policies.map(({ of }) => ({
-        ...of,
-        needs: of.needs.filter(({ kind }) => kind === "scaled_object" || kind === "target"),
+      set.policies.map((policy) => ({
+        ...policy,
+        needs: policy.needs.filter(({ kind }) => kind === "scaled_object" || kind === "target"),
       })),
       {
         scaling: settings.auto_scale.kubernetes.enabled ? undefined : needsAutoScale,
         attaching: settings.gateway_api.enabled ? undefined : needsAttachment,
       },
     );
-    const more = [...unmet.values()].flat().map((of) => ({ source, of }));
+    const more = [...unmet.values()].flat().map((warning) => ({ ...warning, source }));
     return { ...set, warnings: [...set.warnings, ...more] };
   };
   return {

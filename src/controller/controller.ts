@@ -11,8 +11,8 @@ import type { Stop } from "#base/scope.ts";
 import { queriesOf } from "#circuit/queries.ts";
 import type { Environment } from "#client/http-settings.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
-import { needsAttachment, needsAutoScale } from "#policy/needs.ts";
-import type { PolicySet } from "#policy/set.ts";
+import type { CompiledSet } from "#policy/set.ts";
+import { needsAttachment, needsAutoScale } from "#policy/unmet-needs.ts";
 import { QueryRunner } from "#prometheus/query-runner.ts";
 import type { StatusNode } from "#runtime/status/status.ts";
 import type { Store } from "#store/store.ts";
@@ -324,7 +324,7 @@ function assemble(options: ControllerOptions) {
   };
 }
 
-const NO_POLICIES: PolicySet = { policies: [], findings: [], warnings: [] };
+const NO_POLICIES: CompiledSet = { policies: [], findings: [], warnings: [] };
 
 function openOutgoing(
   options: ControllerOptions,

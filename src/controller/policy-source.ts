@@ -57,10 +57,10 @@ export const POLICY_ORIGINS = {
 export type PolicyOrigin = keyof typeof POLICY_ORIGINS;
 
 /** A policy as its source has it now. */
-export interface Offer {
+export interface PolicyCandidate {
   readonly name: string;
   /**
-   * The path of its file, its key in the store, or the path of its resource. Offers of one location run together or not
+   * The path of its file, its key in the store, or the path of its resource. Candidates of one location run together or not
    * at all.
    */
   readonly location: string;
@@ -78,13 +78,13 @@ export interface PolicySource {
   start?(): Promise<void>;
   /** Stops following changes. */
   close?(): Promise<void>;
-  offers(): Iterable<Offer>;
+  candidates(): Iterable<PolicyCandidate>;
   /** The reason for which the present document of a location is not in force; undefined when it is. */
   faultsOf?(location: string): string | undefined;
   /** The dynamic configuration that this source has for a policy, whichever source the policy comes from. */
   dynamicConfig(name: string): JsonObject | undefined;
   /**
-   * Called when other policies or dynamic configurations are in force, of whichever source, or other offers of this
+   * Called when other policies or dynamic configurations are in force, of whichever source, or other candidates of this
    * source are left out.
    */
   inForceChanged?(): void;

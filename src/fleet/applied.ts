@@ -7,7 +7,7 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import { cutText } from "#base/text/cut.ts";
 import { printable } from "#base/text/printable.ts";
-import type { Batch, Store } from "#store/store.ts";
+import type { Store, StoreUpdate } from "#store/store.ts";
 import { APPLIED, appliedKey, groupPrefix } from "#sync/keys.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { followStore } from "./follow-store.ts";
@@ -183,7 +183,7 @@ export class FollowedApplied {
     await this.#ended;
   }
 
-  #apply({ puts, deletes }: Batch): void {
+  #apply({ puts, deletes }: StoreUpdate): void {
     for (const key of deletes) this.#known.delete(key);
     for (const { key, value } of puts) {
       try {

@@ -4,7 +4,7 @@ import { pause } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import type { Batch, Store } from "#store/store.ts";
+import type { Store, StoreUpdate } from "#store/store.ts";
 
 export interface FollowStoreOptions {
   readonly store: Pick<Store, "watch">;
@@ -12,7 +12,7 @@ export interface FollowStoreOptions {
   /** Name of the keys in the log. */
   readonly what: string;
   /** Applies a batch. An error that it throws is logged, and the next batch is applied. */
-  readonly apply: (batch: Batch) => void;
+  readonly apply: (batch: StoreUpdate) => void;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -36,7 +36,7 @@ export async function followStore(options: FollowStoreOptions): Promise<void> {
 }
 
 /** The store is not to blame, so it is not asked again. */
-function applyOrLog(batch: Batch, { apply, what, log }: FollowStoreOptions): void {
+function applyOrLog(batch: StoreUpdate, { apply, what, log }: FollowStoreOptions): void {
   try {
     apply(batch);
   } catch (thrown) {

@@ -4,7 +4,7 @@
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import type { Batch, Entry, Store } from "#store/store.ts";
+import type { Entry, Store, StoreUpdate } from "#store/store.ts";
 import { PEERS, parsePeerKey, peerKey } from "#sync/keys.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { followStore } from "./follow-store.ts";
@@ -139,7 +139,7 @@ export class FollowedMembers implements Members {
     this.#first.resolve();
   }
 
-  #apply({ puts, deletes }: Batch): void {
+  #apply({ puts, deletes }: StoreUpdate): void {
     const before = this.#list;
     for (const key of deletes) {
       this.#known.delete(key);

@@ -19,7 +19,7 @@ import { inOrder } from "./plan/rule-order.ts";
 import type { LimiterNumbers, LimiterRule, Rule } from "./rules.ts";
 
 /** By keys of the store. The rule of a limiter and its numbers have the same key. */
-export interface Changes {
+export interface RuleChanges {
   readonly rules: ReadonlyMap<string, Rule | undefined>;
   readonly numbers: ReadonlyMap<string, LimiterNumbers | undefined>;
 }
@@ -30,7 +30,7 @@ export interface RefusedRule {
 }
 
 /** A limiter rule that is in the plan. */
-interface BoundRule {
+interface BoundLimiter {
   readonly rule: LimiterRule;
   readonly state: LimiterState;
   /** One of its limiters in the plan. They share state, so any of them can adopt numbers and end slots. */
@@ -58,7 +58,7 @@ export class Rulebook {
   /** The state identity of each rule, so that a change of one rule need not derive all others again. */
   readonly #identities = new WeakMap<LimiterRule, string>();
   #states: ReadonlyMap<string, LimiterState> = new Map();
-  #bound: ReadonlyMap<string, BoundRule> = new Map();
+  #bound: ReadonlyMap<string, BoundLimiter> = new Map();
   #byPolicy: ReadonlyMap<string, readonly Limiter[]> = new Map();
   #plan: Plan;
 
@@ -88,7 +88,7 @@ export class Rulebook {
   }
 
   /** Applies one batch, which is in force when this returns. */
-  apply(changes: Changes): readonly RefusedRule[] {
+  apply(changes: RuleChanges): readonly RefusedRule[] {
     return finish(this.applyInSteps(changes));
   }
 
@@ -96,7 +96,7 @@ export class Rulebook {
    * Applies one batch in steps. Flows are judged by the old plan until the last step puts the new one in force. Apply one
    * batch at a time.
    */
-  *applyInSteps(changes: Changes): Generator<void, readonly RefusedRule[]> {
+  *applyInSteps(changes: RuleChanges): Generator<void, readonly RefusedRule[]> {
     const refused: RefusedRule[] = [];
     const renewed =
       changes.rules.size > 0 ? yield* this.#renewed(changes.rules, refused) : undefined;
@@ -115,7 +115,7 @@ export class Rulebook {
 
   /** The rules after a change, without those that do not compile, which are added to `refused`. */
   *#changed(
-    changes: Changes["rules"],
+    changes: RuleChanges["rules"],
     refused: RefusedRule[],
   ): Generator<void, ReadonlyMap<string, Rule>> {
     const rules = new Map(this.#rules);
@@ -149,7 +149,7 @@ export class Rulebook {
     return { limiter: bindRule(rule, slots, state, this.#context, this.#kinds), state };
   };
 
-  *#renewed(changes: Changes["rules"], refused: RefusedRule[]): Generator<void, Renewed> {
+  *#renewed(changes: RuleChanges["rules"], refused: RefusedRule[]): Generator<void, Renewed> {
     const rules = yield* this.#changed(changes, refused);
     const sorted = inOrder(rules.values());
     const states = new Map<string, LimiterState>();
@@ -165,7 +165,7 @@ export class Rulebook {
 
   #put({ rules, plan, states, stateOf }: Renewed): void {
     const limiterOf = limitersByRule(plan);
-    const bound = new Map<string, BoundRule>();
+    const bound = new Map<string, BoundLimiter>();
     const byPolicy = new Map<string, Limiter[]>();
     for (const [key, rule] of rules) {
       if (!isLimiterRule(rule)) continue;

@@ -3,7 +3,6 @@
 
 import { finish } from "#base/async/steps.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";
-import { canonicalJson } from "./canonical.ts";
 import { resourceConfigs } from "./compile/agents/resources.ts";
 import { draftComponent } from "./compile/draft-component.ts";
 import { flappingDeciders } from "./compile/flapping.ts";
@@ -16,7 +15,9 @@ import { locate, type Path, plain, writtenPath } from "./document/tree.ts";
 import type { PolicyDocument } from "./document/wrappers.ts";
 import { checkDynamicConfig } from "./dynamic.ts";
 import { type Policy, policy as policyTable } from "./language/policy.ts";
-import { componentAt, needsOf, readsFluxMeter, supplyOf } from "./needs.ts";
+import { canonicalJson } from "./message.ts";
+import { readsFluxMeter } from "./needs/queries.ts";
+import { componentAt, needsOf, supplyOf } from "./needs.ts";
 import { checkConfinement, checkSize } from "./validate/confinement.ts";
 import { validate } from "./validate.ts";
 
@@ -65,6 +66,7 @@ export function* compileInSteps(
   return {
     ok: true,
     policy: {
+      source: report.source,
       name,
       hash,
       at,

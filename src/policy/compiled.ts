@@ -100,6 +100,8 @@ export interface Supply {
 }
 
 export interface CompiledPolicy {
+  /** The text that it comes from, as messages name it: a file's path. */
+  readonly source: string;
   readonly name: string;
   /** Identifies this version of the policy: equal for documents with the same meaning. */
   readonly hash: string;

@@ -1,4 +1,4 @@
-// Checks dynamic configuration: which of its keys no component of a policy reads, and which values have a form
+// Reads files of dynamic configuration, and checks what is in them: which of its keys no component of a policy reads, and which values have a form
 // that their components cannot read. The compiler, the controller and the simulation all use these checks; they
 // differ in what they do with what it finds.
 
@@ -7,18 +7,22 @@ import { overridesOf, valueAt } from "#circuit/overrides.ts";
 import { overrideWarnings, pathOf } from "./compile/port-warnings.ts";
 import type { CompiledPolicy, JsonObject } from "./compiled.ts";
 import type { Report } from "./document/finding.ts";
+import { parse } from "./document/read.ts";
 import {
   describe,
   formatPath,
+  kindOf,
   locate,
   member,
   type Path,
   plain,
   quote,
+  START,
   type Tree,
 } from "./document/tree.ts";
-import type { DynamicForm, Message, Type } from "./language/field.ts";
+import type { DynamicForm } from "./language/field.ts";
 import { type Policy, policy } from "./language/policy.ts";
+import { visitMessages } from "./walk.ts";
 
 /** The keys that components read, each with the forms in which they read it. */
 export type DynamicKeys = ReadonlyMap<string, ReadonlySet<DynamicForm>>;
@@ -45,25 +49,15 @@ export interface UnfitValue {
 /** The keys that the components of a policy read, at any depth. */
 export function dynamicKeys(document: Policy): DynamicKeys {
   const keys = new Map<string, Set<DynamicForm>>();
-  const visit = ({ fields }: Message, value: unknown): void => {
+  visitMessages(policy, document, [], ({ message, value }) => {
     const members = value as Readonly<Record<string, unknown>>;
-    for (const [name, { type, names }] of Object.entries(fields)) {
+    for (const [name, { names }] of Object.entries(message.fields)) {
       const own = members[name];
-      if (names === undefined) visitType(type, own);
-      else if (typeof own === "string" && own !== "") {
+      if (names !== undefined && typeof own === "string" && own !== "") {
         keys.set(own, (keys.get(own) ?? new Set()).add(names));
       }
     }
-  };
-  const visitType = (type: Type, value: unknown): void => {
-    if (value === undefined) return;
-    if (type.kind === "message") visit(type.of(), value);
-    if (type.kind !== "list" && type.kind !== "map") return;
-    for (const item of (value as ReadonlyMap<string, unknown>).values()) {
-      visitType(type.of.type, item);
-    }
-  };
-  visit(policy, document);
+  });
   return keys;
 }
 
@@ -213,4 +207,27 @@ function similar(keys: DynamicKeys): (key: string) => string | undefined {
     left -= 1;
     return nearest(key, known);
   };
+}
+
+const DYNAMIC_FILE = /\.dynamic\.(?:ya?ml|json)$/;
+
+/** The policy for which a file has dynamic configuration: `v` for `v.dynamic.yaml`; undefined for other files. */
+export function policyOfDynamicFile(file: string): string | undefined {
+  return DYNAMIC_FILE.test(file) ? file.replace(DYNAMIC_FILE, "") : undefined;
+}
+
+/**
+ * The object in the text of a file; an empty text is an empty object. Undefined when the text has faults, which go
+ * to the report.
+ */
+export function readDynamicFile(text: string, report: Report): Tree | undefined {
+  const before = report.faults;
+  const [tree, ...more] = parse(text, report);
+  const [second] = more;
+  if (second !== undefined) report.refuse(second.at, [], "one document", "several");
+  else if (tree !== undefined && tree.kind !== "map") {
+    report.refuse(tree.at, [], "an object at the top level", kindOf(tree));
+  }
+  if (report.faults > before) return undefined;
+  return tree ?? { kind: "map", at: START, entries: [] };
 }

@@ -2,18 +2,17 @@
 
 import { printable } from "#base/text/printable.ts";
 import type { Finding } from "./document/finding.ts";
-import type { Position } from "./document/tree.ts";
 import type { PolicyWarning, Warning } from "./document/warning.ts";
-import type { PolicySet, Sourced } from "./set.ts";
+import type { CompiledSet } from "./set.ts";
 
 /** `file:line:column: path: wanted …, got …`. */
-export function findingLine({ source, of }: Sourced<Finding>): string {
-  return printable(`${place(source, of.at)}${inPath(of.path)}: wanted ${of.wanted}, got ${of.got}`);
+export function findingLine(finding: Finding): string {
+  return printable(`${placeOf(finding)}: wanted ${finding.wanted}, got ${finding.got}`);
 }
 
 /** `file:line:column: path: text`. */
-export function warningLine({ source, of }: Sourced<Warning>): string {
-  return printable(`${place(source, of.at)}${inPath(of.path)}: ${of.text}`);
+export function warningLine(warning: Warning): string {
+  return printable(`${placeOf(warning)}: ${warning.text}`);
 }
 
 /** `path: text: why`, for a warning about a policy that runs. */
@@ -21,12 +20,8 @@ export function runningWarningLine({ path, text, why = "" }: PolicyWarning): str
   return printable([path, text, why].filter((part) => part !== "").join(": "));
 }
 
-function place(source: string, { line, column }: Position): string {
-  return `${source}:${line}:${column}`;
-}
-
-function inPath(path: string): string {
-  return path === "" ? "" : `: ${path}`;
+function placeOf({ source, at, path }: Pick<Finding, "source" | "at" | "path">): string {
+  return `${source}:${at.line}:${at.column}${path === "" ? "" : `: ${path}`}`;
 }
 
 /** A line of the report about a set, and what kind of line it is. */
@@ -36,16 +31,14 @@ export interface SetLine {
 }
 
 /** Findings first, then warnings, then one line for each valid policy, and a summary of it all. */
-export function setLines(set: PolicySet): readonly SetLine[] {
+export function setLines(set: CompiledSet): readonly SetLine[] {
   return [
     ...set.findings.map((finding) => ({ kind: "finding", text: findingLine(finding) }) as const),
     ...set.warnings.map((warning) => {
-      return {
-        kind: "warning",
-        text: `${warningLine(warning)} (warning ${warning.of.code})`,
-      } as const;
+      const text = `${warningLine(warning)} (warning ${warning.code})`;
+      return { kind: "warning", text } as const;
     }),
-    ...set.policies.map(({ source, of: { name, hash, circuit, configs } }) => {
+    ...set.policies.map(({ source, name, hash, circuit, configs }) => {
       const components = `${circuit?.leaves.length ?? 0} components in the circuit`;
       const text = `${source}: policy ${name} (${hash}): ${components}, ${configs.length} for agents`;
       return { kind: "policy", text: printable(text) } as const;
@@ -55,8 +48,8 @@ export function setLines(set: PolicySet): readonly SetLine[] {
 }
 
 /** One sentence that says whether the set can run, and whether all of it would. */
-function summary({ policies, findings, warnings }: PolicySet): string {
-  const notRun = warnings.filter(({ of }) => of.code === "not_run").length;
+function summary({ policies, findings, warnings }: CompiledSet): string {
+  const notRun = warnings.filter(({ code }) => code === "not_run").length;
   const others = warnings.length - notRun;
   const result =
     findings.length > 0

@@ -19,22 +19,17 @@ export interface PolicyText {
   readonly namespace?: string | undefined;
 }
 
-export interface Sourced<T> {
-  readonly source: string;
-  readonly of: T;
-}
-
-export interface PolicySet {
-  readonly policies: readonly Sourced<CompiledPolicy>[];
+export interface CompiledSet {
+  readonly policies: readonly CompiledPolicy[];
   /** Valid documents whose policies cannot be compiled. */
-  readonly uncompiled?: readonly Sourced<Policy>[];
+  readonly uncompiled?: readonly Policy[];
   /** Empty when the whole set is valid. */
-  readonly findings: readonly Sourced<Finding>[];
-  readonly warnings: readonly Sourced<Warning>[];
+  readonly findings: readonly Finding[];
+  readonly warnings: readonly Warning[];
 }
 
 /** Valid policies are returned even when others are invalid. Findings and warnings are bounded per text. */
-export function compileSet(texts: readonly PolicyText[], options: CompileOptions): PolicySet {
+export function compileSet(texts: readonly PolicyText[], options: CompileOptions): CompiledSet {
   return finish(compileSetInSteps(texts, options));
 }
 
@@ -42,47 +37,34 @@ export function compileSet(texts: readonly PolicyText[], options: CompileOptions
 export function* compileSetInSteps(
   texts: readonly PolicyText[],
   options: CompileOptions,
-): Generator<void, PolicySet> {
-  const policies: Sourced<CompiledPolicy>[] = [];
-  const uncompiled: Sourced<Policy>[] = [];
-  const reports = new Map<PolicyText, Report>();
-  const origins = new Map<Sourced<CompiledPolicy>, Report>();
-  for (const text of texts) {
-    const report = new Report();
-    reports.set(text, report);
-    const { namespace } = text;
-    for (const document of readPolicies(text.text, text.defaultName, report, namespace).documents) {
+): Generator<void, CompiledSet> {
+  const policies = new Map<CompiledPolicy, Report>();
+  const uncompiled: Policy[] = [];
+  const reports: Report[] = [];
+  for (const { source, text, defaultName, namespace } of texts) {
+    const report = new Report(source);
+    reports.push(report);
+    for (const document of readPolicies(text, defaultName, report, namespace).documents) {
       yield;
       const compiled = yield* compileInSteps(document, { ...options, namespace }, report);
-      const { source } = text;
-      if (!compiled.ok) {
-        if (compiled.document !== undefined) uncompiled.push({ source, of: compiled.document });
-        continue;
-      }
-      const own = { source, of: compiled.policy };
-      policies.push(own);
-      origins.set(own, report);
+      if (compiled.ok) policies.set(compiled.policy, report);
+      else if (compiled.document !== undefined) uncompiled.push(compiled.document);
     }
   }
-  checkAcrossPolicies(policies, (own) => origins.get(own));
-  const all = [...reports];
+  checkAcrossPolicies(policies);
   return {
-    policies,
+    policies: [...policies.keys()],
     uncompiled,
-    findings: all.flatMap(([text, { findings }]) => sourced(text, findings)),
-    warnings: all.flatMap(([text, { warnings }]) => sourced(text, warnings)),
+    findings: reports.flatMap(({ findings }) => findings),
+    warnings: reports.flatMap(({ warnings }) => warnings),
   };
 }
 
-function sourced<T>({ source }: { readonly source: string }, all: readonly T[]): Sourced<T>[] {
-  return all.map((of) => ({ source, of }));
-}
-
 /** Conflicts of each policy with those before it. Findings are bounded per policy. */
-export function validateSet(policies: readonly Sourced<CompiledPolicy>[]): Sourced<Finding>[] {
-  const reports = new Map(policies.map((own) => [own, new Report()]));
-  checkAcrossPolicies(policies, (own) => reports.get(own));
-  return [...reports].flatMap(([own, { findings }]) => sourced(own, findings));
+export function validateSet(policies: readonly CompiledPolicy[]): Finding[] {
+  const reports = new Map(policies.map((policy) => [policy, new Report(policy.source)]));
+  checkAcrossPolicies(reports);
+  return [...reports.values()].flatMap(({ findings }) => findings);
 }
 
 const INFIX: Readonly<Partial<Record<ConfigKind, string>>> = {
@@ -97,35 +79,26 @@ function keysOf(policy: string, { kind, name, agentGroups }: AgentConfig): reado
 }
 
 /** Policy names, flux meter names and store keys must each be unique in the set. */
-function checkAcrossPolicies(
-  policies: readonly Sourced<CompiledPolicy>[],
-  reportOf: (own: Sourced<CompiledPolicy>) => Report | undefined,
-): void {
-  const names = new Map<string, Sourced<CompiledPolicy>>();
-  const meters = new Map<string, Sourced<CompiledPolicy>>();
-  const keys = new Map<string, Sourced<CompiledPolicy>>();
-  const claim = (
-    seen: Map<string, Sourced<CompiledPolicy>>,
-    name: string,
-    what: string,
-    own: Sourced<CompiledPolicy>,
-  ): void => {
-    const first = seen.get(name);
-    if (first === undefined) {
-      seen.set(name, own);
-      return;
-    }
-    const { line, column } = first.of.at;
-    const got = `${what} ${name} in policy ${own.of.name} and in policy ${first.of.name} (${first.source}:${line}:${column})`;
-    reportOf(own)?.refuse(own.of.at, [], `a unique ${what}`, got);
-  };
-  for (const own of policies) {
-    const again = names.has(own.of.name);
-    claim(names, own.of.name, "policy name", own);
-    for (const config of own.of.configs) {
-      if (config.kind === "flux_meter") claim(meters, config.name, "flux meter name", own);
-      else if (!again)
-        for (const key of keysOf(own.of.name, config)) claim(keys, key, "store key", own);
+function checkAcrossPolicies(policies: ReadonlyMap<CompiledPolicy, Report>): void {
+  const names = new Map<string, CompiledPolicy>();
+  const meters = new Map<string, CompiledPolicy>();
+  const keys = new Map<string, CompiledPolicy>();
+  for (const [policy, report] of policies) {
+    const claim = (owners: Map<string, CompiledPolicy>, name: string, what: string): void => {
+      const owner = owners.get(name);
+      if (owner === undefined) {
+        owners.set(name, policy);
+        return;
+      }
+      const { line, column } = owner.at;
+      const got = `${what} ${name} in policy ${policy.name} and in policy ${owner.name} (${owner.source}:${line}:${column})`;
+      report.refuse(policy.at, [], `a unique ${what}`, got);
+    };
+    const again = names.has(policy.name);
+    claim(names, policy.name, "policy name");
+    for (const config of policy.configs) {
+      if (config.kind === "flux_meter") claim(meters, config.name, "flux meter name");
+      else if (!again) for (const key of keysOf(policy.name, config)) claim(keys, key, "store key");
     }
   }
 }

@@ -59,8 +59,7 @@ export class Rehearsal {
     const { policies, scenario, files } = input;
     const { findings, names } = prepare(policies, scenario, files);
     if (findings.length > 0) {
-      const lines = findings.map((of) => findingLine({ source: "scenario", of }));
-      throw new Fault("INVALID_ARGUMENT", lines.join("\n"));
+      throw new Fault("INVALID_ARGUMENT", findings.map(findingLine).join("\n"));
     }
     this.#names = names;
     const service = onlyService(scenario);

@@ -3,7 +3,7 @@
 
 import { type Finding, Report } from "#policy/document/finding.ts";
 import { parse } from "#policy/document/read.ts";
-import type { Tree } from "#policy/document/tree.ts";
+import { START, type Tree } from "#policy/document/tree.ts";
 import { MODEL_SERIES } from "./run/names.ts";
 import { checkSize } from "./scenario/bounds.ts";
 import { type Expectation, expectation } from "./scenario/expectation.ts";
@@ -67,6 +67,8 @@ export interface Panel {
 }
 
 export interface Scenario {
+  /** The text of the scenario, as messages name it. */
+  readonly source: string;
   readonly durationMs: number;
   readonly seed: number;
   /** Interval in which metrics are scraped. */
@@ -171,15 +173,18 @@ function unique(all: readonly { readonly name: string }[], key: string, say: Say
 
 /**
  * Does not read the files of recordings: the caller passes their texts to `simulate`. `agentGroup` is the group of the
- * agent unless the scenario names one.
+ * agent unless the scenario names one; `source` names the text in findings.
  */
-export function readScenario(source: string, agentGroup = "default"): ScenarioReading {
-  const report = new Report();
-  const [root, second] = parse(source, report);
-  const nothing = { line: 1, column: 1 };
+export function readScenario(
+  text: string,
+  agentGroup = "default",
+  source = "scenario",
+): ScenarioReading {
+  const report = new Report(source);
+  const [root, second] = parse(text, report);
   const got = second === undefined ? "no document" : "several";
   if (report.faults === 0 && (root === undefined || second !== undefined)) {
-    const at = second?.at ?? nothing;
+    const at = second?.at ?? START;
     report.refuse(at, [], "one scenario", got);
   }
   const given = root === undefined ? undefined : whole.parse(root, [], report);
@@ -189,6 +194,7 @@ export function readScenario(source: string, agentGroup = "default"): ScenarioRe
   return {
     findings,
     scenario: {
+      source,
       durationMs: given.duration,
       seed: given.seed,
       sampleMs: given.sample_every,

@@ -15,7 +15,6 @@ import type { EtcdSettings } from "./etcd/settings.ts";
 import { commit } from "./etcd/transaction.ts";
 import { EtcdWatch, type WatchCounts } from "./etcd/watch/watch.ts";
 import type {
-  Batch,
   CommitOptions,
   Entry,
   Leadership,
@@ -23,6 +22,7 @@ import type {
   LeaseOptions,
   Op,
   Store,
+  StoreUpdate,
 } from "./store.ts";
 
 export type { EtcdSettings } from "./etcd/settings.ts";
@@ -111,7 +111,7 @@ class EtcdBackedStore implements EtcdStore {
     return lease;
   }
 
-  async *watch(prefixes: readonly string[], signal: AbortSignal): AsyncIterable<Batch> {
+  async *watch(prefixes: readonly string[], signal: AbortSignal): AsyncIterable<StoreUpdate> {
     if (signal.aborted) return;
     const { clock, log } = this.#options;
     const watch: EtcdWatch = new EtcdWatch(prefixes, {

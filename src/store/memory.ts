@@ -1,7 +1,16 @@
 // A store within one process, for a laptop or a single sidecar.
 
 import { Fault } from "#base/fault.ts";
-import type { Batch, CommitOptions, Entry, Guard, Leadership, Lease, Op, Store } from "./store.ts";
+import type {
+  CommitOptions,
+  Entry,
+  Guard,
+  Leadership,
+  Lease,
+  Op,
+  Store,
+  StoreUpdate,
+} from "./store.ts";
 import { Undelivered } from "./undelivered.ts";
 
 /** A signal that never aborts: within one process leadership cannot be lost. */
@@ -49,7 +58,7 @@ class MemoryStore implements Store {
     return lease;
   }
 
-  async *watch(prefixes: readonly string[], signal: AbortSignal): AsyncIterable<Batch> {
+  async *watch(prefixes: readonly string[], signal: AbortSignal): AsyncIterable<StoreUpdate> {
     if (signal.aborted) return;
     const watcher = new Watcher(prefixes, this.#revision, this.#under(prefixes));
     const stop = () => watcher.close();
@@ -140,7 +149,7 @@ class Watcher {
   }
 
   /** The next difference, or undefined once the watch has ended. */
-  async next(): Promise<Batch | undefined> {
+  async next(): Promise<StoreUpdate | undefined> {
     while (!this.#closed) {
       const batch = this.#undelivered.take();
       if (batch !== undefined) return batch;

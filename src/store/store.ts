@@ -28,7 +28,7 @@ export interface Entry {
 }
 
 /** The net difference between two states that a watcher sees, in key order. */
-export interface Batch {
+export interface StoreUpdate {
   readonly revision: number;
   readonly puts: readonly Entry[];
   readonly deletes: readonly string[];
@@ -87,7 +87,7 @@ export interface Store {
    * Yields the whole state under the prefixes as a first batch (possibly empty), then every change. Ends when
    * the signal aborts or the store closes. A batch never splits what a commit changed under one prefix.
    */
-  watch(prefixes: readonly string[], signal: AbortSignal): AsyncIterable<Batch>;
+  watch(prefixes: readonly string[], signal: AbortSignal): AsyncIterable<StoreUpdate>;
   /**
    * Resolves once this process is the leader of the named election. Others can read `candidate`, the name of this
    * process, under a key that starts with `<name>/`.

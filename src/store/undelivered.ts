@@ -1,7 +1,7 @@
 // The changes that a watch has yet to deliver: the net difference between the state that its reader got last and the present
 // one. Memory is bounded by the entries of both states, not by the number of changes between them.
 
-import type { Batch, Entry } from "./store.ts";
+import type { Entry, StoreUpdate } from "./store.ts";
 
 export class Undelivered {
   /** Revision of each key that the reader has. */
@@ -78,7 +78,7 @@ export class Undelivered {
   }
 
   /** The difference in key order; undefined when there is none. */
-  take(): Batch | undefined {
+  take(): StoreUpdate | undefined {
     if (this.#changed.size === 0 && !this.#mustDeliver) return undefined;
     const reset = this.#reset;
     this.#mustDeliver = false;

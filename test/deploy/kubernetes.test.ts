@@ -119,7 +119,7 @@ test("the policies compile", () => {
   assert.ok(texts.length > 0);
   const set = compileSet(texts, OPTIONS);
   assert.deepEqual(set.findings, []);
-  assert.ok(set.policies.every(({ of }) => of.configs.length > 0));
+  assert.ok(set.policies.every((each) => each.configs.length > 0));
 });
 
 test("Envoy's bootstrap is deploy/envoy/sidecar.yaml, reachable from outside, and Envoy accepts it", () => {

@@ -111,7 +111,7 @@ function storedValue(value: string, later: readonly Step[]): Uint8Array {
   const texts = [{ source: "recorded", defaultName: "recorded", text }];
   const [policy] = compileSet(texts, { digest: sha256, queries: "prometheus" }).policies;
   if (policy === undefined) throw new Error(`${value}: the document is refused`);
-  return encodeJson("aperture.policy.language.v1.Policy", compactPolicy(policy.of.document));
+  return encodeJson("aperture.policy.language.v1.Policy", compactPolicy(policy.document));
 }
 
 interface Operation {

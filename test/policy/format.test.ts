@@ -5,10 +5,10 @@ import { describe, test } from "node:test";
 import { setLines } from "#policy/format.ts";
 import { component } from "#policy/language/policy.ts";
 import { componentsPage } from "#policy/reference/page.ts";
-import type { PolicySet } from "#policy/set.ts";
+import type { CompiledSet } from "#policy/set.ts";
 import { circuit, judged } from "./kit.ts";
 
-function textsOf(set: PolicySet): readonly string[] {
+function textsOf(set: CompiledSet): readonly string[] {
   return setLines(set).map(({ text }) => text);
 }
 
@@ -21,7 +21,7 @@ describe("a set as lines", () => {
     const set = judged(text, "good");
     const [policy] = set.policies;
     assert.deepEqual(textsOf(set), [
-      `good.yaml: policy good (${policy?.of.hash}): 2 components in the circuit, 1 for agents`,
+      `good.yaml: policy good (${policy?.hash}): 2 components in the circuit, 1 for agents`,
       "valid: 1 policy",
     ]);
   });

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import type { CompiledPolicy, CompileOptions } from "#policy/compiled.ts";
 import type { Finding } from "#policy/document/finding.ts";
 import { findingLine } from "#policy/format.ts";
-import { compileSet, type PolicySet } from "#policy/set.ts";
+import { type CompiledSet, compileSet } from "#policy/set.ts";
 
 export function digest(text: string): string {
   return createHash("sha256").update(text).digest("hex");
@@ -13,12 +13,12 @@ export function digest(text: string): string {
 export const OPTIONS: CompileOptions = { digest, queries: "prometheus" };
 
 /** Compiles a set of a single text. */
-export function judged(text: string, defaultName = "p"): PolicySet {
+export function judged(text: string, defaultName = "p"): CompiledSet {
   return compileSet([{ source: `${defaultName}.yaml`, defaultName, text }], OPTIONS);
 }
 
 export function findings(text: string): readonly Finding[] {
-  return judged(text).findings.map(({ of }) => of);
+  return judged(text).findings;
 }
 
 /** Every finding as a formatted line. */
@@ -32,7 +32,7 @@ export function compiled(text: string, defaultName = "p"): CompiledPolicy {
   const [policy] = policies;
   if (policy === undefined || findings.length > 0)
     throw new Error(lines(text, defaultName).join("\n"));
-  return policy.of;
+  return policy;
 }
 
 /** A bare policy with these components, each in YAML flow style on one line. */
@@ -72,4 +72,19 @@ function spent(text: string): number {
   judged(text);
   const { user, system } = process.cpuUsage(start);
   return user + system;
+}
+
+export function podScaler(replicas: string, other = "agent_group: default"): string {
+  const changed = other.split(", ").map((part) => part.split(":")[0]);
+  const object = [
+    "namespace: n",
+    "api_version: apps/v1",
+    "kind: Deployment",
+    "name: web-1.a",
+  ].filter((part) => !changed.includes(part.split(":")[0]));
+  return `auto_scale: {pod_scaler: {in_ports: {replicas: {constant_signal: {value: ${replicas}}}}, kubernetes_object_selector: {${[...object, other].join(", ")}}}}`;
+}
+
+export function scheduling(scheduler: string): string {
+  return `flow_control: {concurrency_scheduler: {in_ports: {max_concurrency: {constant_signal: {value: 5}}}, concurrency_limiter: {max_inflight_duration: 1s}, ${SELECTORS}, scheduler: {${scheduler}}}}`;
 }

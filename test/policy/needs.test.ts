@@ -5,7 +5,7 @@ import { describe, test } from "node:test";
 import { ATTRIBUTE_NAMES } from "#api/labels/attributes.ts";
 import { HEADER_PREFIX, isRequestLabel } from "#flow/label.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
-import { type KnownNames, needsAttachment, unmetNeeds } from "#policy/needs.ts";
+import { type KnownNames, needsAttachment, unmetNeeds } from "#policy/unmet-needs.ts";
 import { CONSTANT_PORTS, circuit, compiled, judged, rateLimiter, SELECTORS } from "./kit.ts";
 
 function limitedBy(label: string): string {
@@ -192,7 +192,7 @@ describe("path templates", () => {
   const codes = (template: string) =>
     judged(
       `resources: {flow_control: {classifiers: [{${SELECTORS}, rules: {t: {extractor: {path_templates: {template_values: {"${template}": x}}}}}}]}}`,
-    ).warnings.map(({ of }) => [of.code, of.text]);
+    ).warnings.map((each) => [each.code, each.text]);
 
   test("segments that only look like parameters or wildcards are warned of", () => {
     for (const [template, wanted] of [

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import type { Finding } from "#policy/document/finding.ts";
 import { findingLine } from "#policy/format.ts";
 import { compileSet } from "#policy/set.ts";
 import { readScenario, type Scenario } from "#simulate/scenario.ts";
@@ -9,8 +10,7 @@ import { type Simulation, simulate } from "#simulate/simulate.ts";
 
 export function scenarioOf(text: string): Scenario {
   const { scenario, findings } = readScenario(text);
-  const faults = findings.map((of) => findingLine({ source: "scenario.yaml", of }));
-  assert.deepEqual(faults, []);
+  assert.deepEqual(findings.map(findingLine), []);
   assert.ok(scenario !== undefined);
   return scenario;
 }
@@ -19,7 +19,12 @@ export function scenarioOf(text: string): Scenario {
 export function faultsOf(text: string): readonly string[] {
   const { scenario, findings } = readScenario(text);
   assert.equal(scenario === undefined, findings.length > 0);
-  return findings.map((of) => findingLine({ source: "", of }).slice(1));
+  return findings.map(placeless);
+}
+
+/** A finding as a line without the name of its text. */
+function placeless(finding: Finding): string {
+  return findingLine({ ...finding, source: "" }).slice(1);
 }
 
 export function policiesOf(texts: Readonly<Record<string, string>>) {
@@ -31,7 +36,7 @@ export function policiesOf(texts: Readonly<Record<string, string>>) {
   const digest = (text: string) => createHash("sha256").update(text).digest("hex");
   const set = compileSet(all, { digest, queries: "prometheus" });
   assert.deepEqual(set.findings.map(findingLine), []);
-  return set.policies.map(({ of }) => of);
+  return set.policies;
 }
 
 export interface Tried {
@@ -48,7 +53,7 @@ export async function clashesOf(text: string, { policies = {}, files = {} }: Tri
   };
   const simulated = await simulate(input);
   if (simulated.ok) return [];
-  return simulated.findings.map((of) => findingLine({ source: "", of }).slice(1));
+  return simulated.findings.map(placeless);
 }
 
 export async function run(text: string, tried: Tried = {}): Promise<Simulation> {
@@ -59,10 +64,7 @@ export async function run(text: string, tried: Tried = {}): Promise<Simulation> 
     files: new Map(Object.entries(files)),
   });
   if (!simulated.ok) {
-    assert.deepEqual(
-      simulated.findings.map((of) => findingLine({ source: "", of })),
-      [],
-    );
+    assert.deepEqual(simulated.findings.map(findingLine), []);
     assert.fail("refused without a finding");
   }
   return simulated.simulation;

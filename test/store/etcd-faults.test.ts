@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { EtcdSettings, EtcdStore } from "#store/etcd.ts";
-import type { Batch } from "#store/store.ts";
+import type { StoreUpdate } from "#store/store.ts";
 import { enableUsers, startEtcd } from "../kit/etcd/cluster.ts";
 import { startProxy } from "../kit/etcd/proxy.ts";
 import { etcdSettings, openEtcd } from "../kit/etcd/store.ts";
@@ -126,10 +126,10 @@ test("a reader that lags holds one entry for each key, however many changes ther
   await watch.next();
   for (let round = 0; round < 300; round++)
     await direct.commit(Array.from({ length: 5 }, (_, at) => put(`/hot/${at}`, String(round))));
-  const seen: Batch[] = [];
+  const seen: StoreUpdate[] = [];
   let last = "";
   while (last !== "299") {
-    const batch: Batch = (await watch.next()).value;
+    const batch: StoreUpdate = (await watch.next()).value;
     seen.push(batch);
     last = new TextDecoder().decode(batch.puts.at(-1)?.value);
     assert.ok(batch.puts.length <= 5);

@@ -3,11 +3,11 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Batch, Entry, Store } from "#store/store.ts";
+import type { Entry, Store, StoreUpdate } from "#store/store.ts";
 import { until } from "../kit/until.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
-const shown = ({ puts, deletes }: Batch) => ({
+const shown = ({ puts, deletes }: StoreUpdate) => ({
   puts: puts.map(({ key, value }) => `${key}=${new TextDecoder().decode(value)}`),
   deletes: [...deletes],
 });
@@ -107,7 +107,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
         await store.commit([put("/k", "2"), drop("/gone")]);
         const seen = new Map<string, string>();
         while (seen.get("/k") !== "2") {
-          const batch: Batch = (await watch.next()).value;
+          const batch: StoreUpdate = (await watch.next()).value;
           for (const { key, value } of batch.puts) seen.set(key, new TextDecoder().decode(value));
           for (const key of batch.deletes) seen.delete(key);
         }
@@ -144,7 +144,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
         const created = await store.commit([put("/k/1", "1")], { lease });
         assert.ok(created !== undefined);
         const expect = async (wanted: ReturnType<typeof facts>) => {
-          assert.deepEqual(((await watch.next()).value as Batch).puts.map(facts), [wanted]);
+          assert.deepEqual(((await watch.next()).value as StoreUpdate).puts.map(facts), [wanted]);
           assert.deepEqual((await store.list("/k/")).entries.map(facts), [wanted]);
         };
         await expect({ key: "/k/1", created, leased: true });
@@ -247,7 +247,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
         assert.ok(revision !== undefined && revision > first);
         const seen = new Set<string>();
         while (seen.size < 500) {
-          for (const { key } of ((await watch.next()).value as Batch).puts) seen.add(key);
+          for (const { key } of ((await watch.next()).value as StoreUpdate).puts) seen.add(key);
         }
         // Half of them are replaced: what is new is there before what is old goes.
         const later = keys.map((key) => `${key}/later`);
@@ -258,7 +258,7 @@ export function storeSuite(name: string, open: () => Promise<Store>): void {
         await store.commit(change);
         let added = 0;
         while (seen.size > 250 || added < 250) {
-          const batch: Batch = (await watch.next()).value;
+          const batch: StoreUpdate = (await watch.next()).value;
           added += batch.puts.length;
           assert.ok(batch.deletes.length === 0 || added === 250, "a delete came before a put");
           for (const key of batch.deletes) seen.delete(key);

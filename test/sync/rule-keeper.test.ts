@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Batch } from "#store/store.ts";
+import type { StoreUpdate } from "#store/store.ts";
 import { keepRules, RuleKeeper } from "#sync/follow/rule-keeper.ts";
 import { COMPLETE, componentName, configKey, decisionKey } from "#sync/keys.ts";
 import { heldBytes } from "../kit/attack/memory.ts";
@@ -21,7 +21,7 @@ function batch(
   puts: readonly string[],
   deletes: readonly string[] = [],
   changed: { readonly reset?: boolean; readonly complete?: string } = {},
-): Batch {
+): StoreUpdate {
   const { complete, ...rest } = changed;
   revision += 1;
   const written = { revision, created: revision, leased: false };
@@ -108,10 +108,10 @@ test("keys of another group whose name begins alike count for nothing", () => {
 function kept() {
   const clock = fakeClock();
   const reports: number[] = [];
-  const given: ((batch: Batch | undefined) => void)[] = [];
-  async function* source(): AsyncIterable<Batch> {
+  const given: ((batch: StoreUpdate | undefined) => void)[] = [];
+  async function* source(): AsyncIterable<StoreUpdate> {
     for (;;) {
-      const next = await new Promise<Batch | undefined>((give) => given.push(give));
+      const next = await new Promise<StoreUpdate | undefined>((give) => given.push(give));
       if (next === undefined) return;
       yield next;
     }
@@ -122,7 +122,7 @@ function kept() {
     for await (const { deletes } of keepRules(source(), options)) deleted.push([...deletes]);
   })();
   const turn = () => new Promise<void>((done) => setImmediate(done));
-  const give = async (next?: Batch) => {
+  const give = async (next?: StoreUpdate) => {
     await turn();
     given.shift()?.(next);
     await turn();
@@ -183,7 +183,7 @@ test("where a controller confirms, nothing but its confirmation ends what is kep
 });
 
 test("whoever deletes the confirmation changes to a controller that confirms nothing, whatever else a batch brings", () => {
-  const counts = (change: Batch) => {
+  const counts = (change: StoreUpdate) => {
     const keeper = keeperWith("1");
     keeper.take(change);
     keeper.take(batch([], ALL));
@@ -202,7 +202,7 @@ test("batches that were handed on leave nothing behind", async () => {
   // So many that code which the runtime compiles meanwhile is a few bytes for each.
   const counts = { batches: 200_000, seen: 0 };
   let before = 0;
-  async function* source(): AsyncIterable<Batch> {
+  async function* source(): AsyncIterable<StoreUpdate> {
     for (let count = -1_000; count < counts.batches; count++) {
       if (count === 0) before = heldBytes();
       await Promise.resolve();

@@ -6,7 +6,7 @@ import type { CircuitDecision } from "#circuit/decision.ts";
 import type { LimiterNumbers, Rule } from "#flow/rules.ts";
 import type { AgentConfig, JsonObject } from "#policy/compiled.ts";
 import { memoryStore } from "#store/memory.ts";
-import type { Batch } from "#store/store.ts";
+import type { StoreUpdate } from "#store/store.ts";
 import { agentPrefixes, readBatch } from "#sync/follow/batch.ts";
 import { decisionEntries } from "#sync/publish/decision.ts";
 import { configEntries } from "#sync/publish/policy.ts";
@@ -337,7 +337,7 @@ describe("a policy and its decisions in a store", () => {
     await store.commit([...longer].map(([key, value]) => ({ kind: "put", key, value })));
     const stop = new AbortController();
     const watch = store.watch(agentPrefixes("default"), stop.signal)[Symbol.asyncIterator]();
-    const seen: Batch = (await watch.next()).value;
+    const seen: StoreUpdate = (await watch.next()).value;
     assert.equal(seen.puts.length, longer.size, "the watch matches the longer group's keys too");
     const read = readBatch("default", seen);
     assert.deepEqual([read.rules.size, read.numbers.size, read.faults.size], [0, 0, 0]);

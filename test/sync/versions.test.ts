@@ -162,7 +162,7 @@ function leftToday(name: string): ReadonlyMap<string, Uint8Array> {
   const texts = [{ source: name, defaultName: name, text }];
   const [policy] = compileSet(texts, { digest: sha256, queries: "prometheus" }).policies;
   assert.ok(policy, name);
-  return new Map([...configEntries(policy.of), policyEntry(policy.of, "ETCD")]);
+  return new Map([...configEntries(policy), policyEntry(policy, "ETCD")]);
 }
 
 test("agents judge alike by what the last release left in the store and by what takes its place", () => {

@@ -2,7 +2,7 @@
 // controller has written again.
 
 import type { Entity } from "#base/net/entity.ts";
-import type { Batch } from "#store/store.ts";
+import type { StoreUpdate } from "#store/store.ts";
 import { readEntity } from "#sync/entities.ts";
 import { DISCOVERED, entityKey } from "#sync/keys.ts";
 
@@ -53,7 +53,7 @@ export class OwnPod {
   }
 
   /** @throws Fault for a value that cannot be read; the record before it stays */
-  apply({ puts, deletes, reset = false }: Batch): void {
+  apply({ puts, deletes, reset = false }: StoreUpdate): void {
     this.#isLost ||= reset;
     for (const key of deletes) {
       const address = this.#addresses.get(key);

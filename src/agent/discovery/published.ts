@@ -9,7 +9,7 @@ import { canonicalAddress } from "#base/net/ip-address.ts";
 import { cutText } from "#base/text/cut.ts";
 import type { SluiceProcess } from "#daemon/process.ts";
 import { followStore } from "#fleet/follow-store.ts";
-import type { Batch } from "#store/store.ts";
+import type { StoreUpdate } from "#store/store.ts";
 import { readEntity } from "#sync/entities.ts";
 import { DISCOVERED, entityPrefix } from "#sync/keys.ts";
 import { LookedUp } from "./looked-up.ts";
@@ -70,7 +70,7 @@ export async function followPublished(process: SluiceProcess) {
   });
   const first = Promise.withResolvers<void>();
   const stop = new AbortController();
-  const apply = (batch: Batch) => {
+  const apply = (batch: StoreUpdate) => {
     hasAnswered = true;
     for (const key of batch.deletes) if (key === DISCOVERED) hasPublisher = false;
     hasPublisher ||= batch.puts.some(({ key }) => key === DISCOVERED);

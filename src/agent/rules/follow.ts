@@ -6,11 +6,11 @@ import type { Clock } from "#base/clock.ts";
 import type { Fault } from "#base/fault.ts";
 import type { Log, LogLine } from "#base/log.ts";
 import { counted } from "#base/text/listed.ts";
-import type { Rulebook } from "#flow/rulebook.ts";
+import type { Rulebook, RuleChanges } from "#flow/rulebook.ts";
 import type { LimiterNumbers, Rule } from "#flow/rules.ts";
 import { Slices } from "#runtime/life/slices.ts";
-import type { Batch, Store } from "#store/store.ts";
-import { agentPrefixes, type RuleChanges, readBatch } from "#sync/follow/batch.ts";
+import type { Store, StoreUpdate } from "#store/store.ts";
+import { agentPrefixes, type DecodedUpdate, readBatch } from "#sync/follow/batch.ts";
 import { keepRules } from "#sync/follow/rule-keeper.ts";
 import { ruleKey } from "#sync/keys.ts";
 import type { RuleSnapshot } from "./rule-snapshot.ts";
@@ -105,9 +105,9 @@ const SLICE = 8;
 
 async function readInSlices(
   group: string,
-  batch: Batch,
+  batch: StoreUpdate,
   clock: Pick<Clock, "now">,
-): Promise<RuleChanges> {
+): Promise<DecodedUpdate> {
   const { puts } = batch;
   if (puts.length <= SLICE) return readBatch(group, batch);
   const slices = new Slices(clock);
@@ -148,9 +148,9 @@ function isInForce(book: Rulebook, key: string): boolean {
 function logChanges(
   debug: LogLine,
   trace: LogLine | undefined,
-  batch: Batch,
+  batch: StoreUpdate,
   book: Rulebook,
-  { rules, numbers }: Pick<RuleChanges, "rules" | "numbers">,
+  { rules, numbers }: RuleChanges,
 ): void {
   const writes = new Map(batch.puts.map(({ key, revision }) => [key, revision]));
   const revisionOf = (key: string) => writes.get(key) ?? batch.revision;

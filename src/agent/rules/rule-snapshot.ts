@@ -5,7 +5,7 @@ import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import type { Batch } from "#store/store.ts";
+import type { StoreUpdate } from "#store/store.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
 import { readSnapshot, type Snapshot, type SnapshotOwner, writeSnapshot } from "./snapshot-file.ts";
 
@@ -45,7 +45,7 @@ export class RuleSnapshot implements MetricSource {
    * The batches of the store. If the first one is late, the snapshot precedes it, and the first one then holds the
    * difference, like that of a store that lost its history.
    */
-  async *before(batches: AsyncIterable<Batch>): AsyncIterable<Batch> {
+  async *before(batches: AsyncIterable<StoreUpdate>): AsyncIterable<StoreUpdate> {
     const source = batches[Symbol.asyncIterator]();
     try {
       const first = source.next();
@@ -71,7 +71,7 @@ export class RuleSnapshot implements MetricSource {
   }
 
   /** Call with each batch that has come into force. */
-  record({ revision, puts, deletes }: Batch): void {
+  record({ revision, puts, deletes }: StoreUpdate): void {
     for (const key of deletes) this.#entries.delete(key);
     for (const { key, value } of puts) this.#entries.set(key, value);
     this.#revision = revision;
@@ -158,7 +158,7 @@ export class RuleSnapshot implements MetricSource {
   }
 }
 
-function batchOf({ revision, entries }: Snapshot): Batch {
+function batchOf({ revision, entries }: Snapshot): StoreUpdate {
   const written = { revision, created: revision, leased: false };
   const puts = [...entries].map(([key, value]) => ({ key, value, ...written }));
   return { revision, puts, deletes: [] };

@@ -6,7 +6,7 @@ import { parseDuration } from "#base/duration.ts";
 import { Fault } from "#base/fault.ts";
 import { printable } from "#base/text/printable.ts";
 import { setLines } from "#policy/format.ts";
-import type { PolicyText, Sourced } from "#policy/set.ts";
+import type { PolicyText } from "#policy/set.ts";
 import { EXIT } from "#runtime/life/run.ts";
 import { type Command, readArgs } from "../command.ts";
 import { checkFiles, type DynamicFile } from "../policies/files.ts";
@@ -39,17 +39,17 @@ export const policyApplyCommand: Command = async (args, terminal) => {
   // The controller itself refuses what it cannot do and others could.
   const judging = { queries: "prometheus", labels: [], stdinName: name ?? UNNAMED };
   const set = await checkFiles("policy apply", files, terminal, judging);
-  if (set.policies.some(({ of }) => of.name === UNNAMED)) {
+  if (set.policies.some((policy) => policy.name === UNNAMED)) {
     const wanted = "policy apply -: wanted the name of the policy, as metadata.name or by --name";
     throw new Fault("INVALID_ARGUMENT", `${wanted}, got neither`);
   }
   for (const { kind, text } of setLines(set))
     if (kind === "finding" || kind === "warning") terminal.err(`${text}\n`);
   if (set.findings.length > 0) return EXIT.refused;
-  const other = set.policies.find(({ source, of }) => source === "stdin" && of.name !== name);
+  const other = set.policies.find((policy) => policy.source === "stdin" && policy.name !== name);
   if (name !== undefined && other !== undefined) {
     const wanted = `the name ${JSON.stringify(name)}, or none, in the document`;
-    const got = JSON.stringify(other.of.name);
+    const got = JSON.stringify(other.name);
     throw new Fault("INVALID_ARGUMENT", `--name: wanted ${wanted}, got ${got}`);
   }
   const documents = documentsOf(set.policies, set.texts);
@@ -82,7 +82,7 @@ interface Document {
 
 /** @throws Fault INVALID_ARGUMENT for a file with several policies, because a controller takes a document with one */
 function documentsOf(
-  policies: readonly Sourced<{ readonly name: string }>[],
+  policies: readonly Omit<Document, "text">[],
   texts: readonly PolicyText[],
 ): readonly Document[] {
   const bySource = Map.groupBy(policies, ({ source }) => source);
@@ -91,7 +91,7 @@ function documentsOf(
     const wanted = `wanted one policy, got ${length}; put each policy in a file of its own`;
     throw new Fault("INVALID_ARGUMENT", `${printable(source)}: ${wanted}`);
   }
-  return policies.map(({ source, of: { name } }) => {
+  return policies.map(({ source, name }) => {
     return { name, source, text: texts.find((text) => text.source === source)?.text ?? "" };
   });
 }

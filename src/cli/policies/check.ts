@@ -1,9 +1,9 @@
 // `sluice policy check`: compiles documents as the controller would, without running them, and prints the findings.
 
 import { Fault } from "#base/fault.ts";
-import type { Position } from "#policy/document/tree.ts";
+import type { Finding } from "#policy/document/finding.ts";
 import { type SetLine, setLines } from "#policy/format.ts";
-import type { PolicySet, Sourced } from "#policy/set.ts";
+import type { CompiledSet } from "#policy/set.ts";
 import { EXIT } from "#runtime/life/run.ts";
 import { paintFor, type Tone } from "../colour.ts";
 import { type Command, readArgs } from "../command.ts";
@@ -57,9 +57,9 @@ export const policyCheckCommand: Command = async (args, terminal) => {
 };
 
 /** The report for editors. Lines and columns start at 1. */
-function checkReport({ policies, findings, warnings }: PolicySet): object {
+function checkReport({ policies, findings, warnings }: CompiledSet): object {
   return {
-    policies: policies.map(({ source, of: { name, hash, circuit } }) => ({
+    policies: policies.map(({ source, name, hash, circuit }) => ({
       source,
       name,
       hash,
@@ -67,20 +67,17 @@ function checkReport({ policies, findings, warnings }: PolicySet): object {
     })),
     findings: findings.map((each) => ({
       ...placeOf(each),
-      wanted: each.of.wanted,
-      got: each.of.got,
+      wanted: each.wanted,
+      got: each.got,
     })),
     warnings: warnings.map((each) => ({
       ...placeOf(each),
-      code: each.of.code,
-      text: each.of.text,
+      code: each.code,
+      text: each.text,
     })),
   };
 }
 
-function placeOf({
-  source,
-  of,
-}: Sourced<{ readonly at: Position; readonly path: string }>): object {
-  return { source, line: of.at.line, column: of.at.column, path: of.path };
+function placeOf({ source, at, path }: Pick<Finding, "source" | "at" | "path">): object {
+  return { source, line: at.line, column: at.column, path };
 }

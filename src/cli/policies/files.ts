@@ -10,19 +10,16 @@ import { sha256 } from "#controller/digest.ts";
 import { ignoredFiles, isDocument, MAX_BYTES, WANTED_NAME } from "#controller/policy-directory.ts";
 import type { JsonObject } from "#policy/compiled.ts";
 import { Report } from "#policy/document/finding.ts";
-import { type Position, plain } from "#policy/document/tree.ts";
+import { plain, START } from "#policy/document/tree.ts";
 import type { Warning } from "#policy/document/warning.ts";
-import { checkDynamicConfig } from "#policy/dynamic.ts";
-import { policyOfDynamicFile, readDynamicFile } from "#policy/dynamic-file.ts";
+import { checkDynamicConfig, policyOfDynamicFile, readDynamicFile } from "#policy/dynamic.ts";
 import { findingLine } from "#policy/format.ts";
-import { needsAutoScale, unmetNeeds } from "#policy/needs.ts";
-import { compileSet, type PolicySet, type PolicyText, type Sourced } from "#policy/set.ts";
+import { type CompiledSet, compileSet, type PolicyText } from "#policy/set.ts";
+import { needsAutoScale, unmetNeeds } from "#policy/unmet-needs.ts";
 import type { Dialect } from "#promql/result.ts";
 import { readTextFile, readTextFileOrPipe } from "#runtime/life/text-file.ts";
 import { isSeriesName } from "#telemetry/metrics/samples.ts";
 import { readInput, type Terminal } from "../command.ts";
-
-const START: Position = { line: 1, column: 1 };
 
 /**
  * Compiles all named documents as one set. Files of dynamic configuration, which a directory or a shell's `*.yaml`
@@ -34,7 +31,7 @@ export async function compileFiles(
   names: readonly string[],
   terminal: Terminal,
   setting: Setting = {},
-): Promise<PolicySet> {
+): Promise<CompiledSet> {
   return (await readAndCompile(command, names, terminal, setting)).set;
 }
 
@@ -61,7 +58,7 @@ interface Judging extends Setting {
   readonly scales?: boolean;
 }
 
-interface Checked extends PolicySet {
+interface Checked extends CompiledSet {
   readonly texts: readonly PolicyText[];
   /** Contents of the files of dynamic configuration that have no fault, by policy. */
   readonly configs: ReadonlyMap<string, DynamicFile>;
@@ -96,39 +93,38 @@ export async function checkFiles(
   const configs = new Map<string, DynamicFile>();
   for (const { source, text } of dynamic) {
     const name = policyOfDynamicFile(basename(source)) ?? source;
-    const report = new Report();
+    const report = new Report(source);
     const config = checkDynamicFile(name, text, set, seen, report);
     if (config !== undefined) configs.set(name, { source, config });
-    findings.push(...report.findings.map((of) => ({ source, of })));
-    warnings.push(...report.warnings.map((of) => ({ source, of })));
+    findings.push(...report.findings);
+    warnings.push(...report.warnings);
   }
   return { policies: set.policies, findings, warnings, texts, configs };
 }
 
 /** Names that no policy of the set defines and, where Sluice answers queries itself, that it does not measure. */
 function missing(
-  { policies }: PolicySet,
+  { policies }: CompiledSet,
   { queries, labels, scales = false }: Judging,
-): readonly Sourced<Warning>[] {
-  const given = policies.map(({ of }) => of);
-  const unmet = unmetNeeds(given, {
+): readonly Warning[] {
+  const unmet = unmetNeeds(policies, {
     knowsMetric: queries === "own" ? isSeriesName : undefined,
     labels,
     scaling: scales ? undefined : needsAutoScale,
   });
-  return policies.flatMap(({ source, of: { name } }) =>
-    (unmet.get(name) ?? []).map((of) => ({ source, of })),
+  return policies.flatMap(({ source, name }) =>
+    (unmet.get(name) ?? []).map((warning) => ({ ...warning, source })),
   );
 }
 
 /** Warnings of what a controller without a Prometheus server refuses, or has no values for. */
 function needingPrometheus(
   texts: readonly PolicyText[],
-  { policies, findings }: PolicySet,
+  { policies, findings }: CompiledSet,
   agentGroup: string | undefined,
-): readonly Sourced<Warning>[] {
+): readonly Warning[] {
   const without = "without a Prometheus server (prometheus.address)";
-  const asking = policies.filter(({ of }) => queriesOf(of.circuit).length > 0);
+  const asking = policies.filter(({ circuit }) => queriesOf(circuit).length > 0);
   if (asking.length === 0) return [];
   const known = new Set(findings.map(findingLine));
   const own = compileSet(texts, {
@@ -137,16 +133,16 @@ function needingPrometheus(
     defaultGroup: groupOf(agentGroup),
   });
   const more = own.findings.filter((finding) => !known.has(findingLine(finding)));
-  const refused = more.map(({ source, of: { at, path, wanted, got } }): Sourced<Warning> => {
+  const refused = more.map(({ source, at, path, wanted, got }): Warning => {
     const text = `${without} a controller refuses this: wanted ${wanted}, got ${got}`;
-    return { source, of: { code: "needs_prometheus", at, path, text } };
+    return { source, code: "needs_prometheus", at, path, text };
   });
-  const unmeasured = asking.flatMap(({ source, of }) =>
-    of.needs
+  const unmeasured = asking.flatMap(({ source, needs }) =>
+    needs
       .filter(({ kind, name }) => kind === "metric" && !isSeriesName(name))
-      .map(({ name, at, path }): Sourced<Warning> => {
+      .map(({ name, at, path }): Warning => {
         const text = `${without} the query has no values, because Sluice does not measure ${name}`;
-        return { source, of: { code: "needs_prometheus", at, path, text } };
+        return { source, code: "needs_prometheus", at, path, text };
       }),
   );
   return [...refused, ...unmeasured];
@@ -159,7 +155,7 @@ function needingPrometheus(
 function checkDynamicFile(
   name: string,
   text: string,
-  { policies, findings }: PolicySet,
+  { policies, findings }: CompiledSet,
   seen: Set<string>,
   report: Report,
 ): JsonObject | undefined {
@@ -169,9 +165,9 @@ function checkDynamicFile(
   }
   seen.add(name);
   const config = readDynamicFile(text, report);
-  const policy = policies.find(({ of }) => of.name === name);
+  const policy = policies.find((one) => one.name === name);
   if (policy !== undefined && config !== undefined) {
-    checkDynamicConfig(policy.of, config, [], report);
+    checkDynamicConfig(policy, config, [], report);
   }
   // A policy with faults is not in the set, although the file may be for it.
   if (policy === undefined && findings.length === 0) {
@@ -188,7 +184,7 @@ export async function readAndCompile(
   { queries, agentGroup, namespace, stdinName = "stdin" }: Setting,
   withDynamic = false,
 ): Promise<{
-  readonly set: PolicySet;
+  readonly set: CompiledSet;
   readonly texts: readonly PolicyText[];
   /** Files of dynamic configuration, if they were asked for. */
   readonly dynamic: readonly { readonly source: string; readonly text: string }[];
@@ -252,13 +248,13 @@ async function filesOf(name: string): Promise<readonly string[]> {
 }
 
 /** Warnings of the files in named directories that look like policies and that the controller does not read. */
-async function ignoredIn(names: readonly string[]): Promise<readonly Sourced<Warning>[]> {
-  const warnings: Sourced<Warning>[] = [];
+async function ignoredIn(names: readonly string[]): Promise<readonly Warning[]> {
+  const warnings: Warning[] = [];
   for (const name of names) {
     if (!(await isDirectory(name))) continue;
     for (const source of await ignoredFiles(name)) {
       const text = `not read as a policy: ${WANTED_NAME}`;
-      warnings.push({ source, of: { code: "ignored_file", at: START, path: "", text } });
+      warnings.push({ source, code: "ignored_file", at: START, path: "", text });
     }
   }
   return warnings;

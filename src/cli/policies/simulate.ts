@@ -6,10 +6,9 @@ import { dirname, extname, resolve } from "node:path";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import { nearest } from "#base/text/spelling.ts";
 import { MAX_BYTES } from "#controller/policy-directory.ts";
-import type { Finding } from "#policy/document/finding.ts";
 import { findingLine, warningLine } from "#policy/format.ts";
-import { unmetNeeds } from "#policy/needs.ts";
-import type { PolicySet } from "#policy/set.ts";
+import type { CompiledSet } from "#policy/set.ts";
+import { unmetNeeds } from "#policy/unmet-needs.ts";
 import { EXIT } from "#runtime/life/run.ts";
 import { readTextFileOrPipe } from "#runtime/life/text-file.ts";
 import { plotSvg } from "#simulate/plot.ts";
@@ -29,7 +28,7 @@ const OPTIONS = {
   json: { type: "boolean", default: false },
 } as const;
 
-const NO_POLICIES: PolicySet = { policies: [], findings: [], warnings: [] };
+const NO_POLICIES: CompiledSet = { policies: [], findings: [], warnings: [] };
 /** Recordings are larger than documents that people write. */
 const MAX_RECORDING_BYTES = 64 * 1024 * 1024;
 
@@ -53,19 +52,15 @@ export const simulateCommand: Command = async (args, terminal) => {
       ? NO_POLICIES
       : await compileFiles("simulate", positionals, terminal, { agentGroup });
   const text = await readTextFileOrPipe(file, MAX_BYTES);
-  const { scenario, findings } = readScenario(text, agentGroup);
-  const refused = [...set.findings.map(findingLine), ...findings.map((of) => line(file, of))];
+  const { scenario, findings } = readScenario(text, agentGroup, file);
+  const refused = [...set.findings, ...findings].map(findingLine);
   if (scenario === undefined || refused.length > 0) return refuse(terminal, refused);
   const simulated = await simulate({
-    policies: set.policies.map(({ of }) => of),
+    policies: set.policies,
     scenario: seed === undefined ? scenario : { ...scenario, seed: seedOf(seed) },
     files: await recordings(file, scenario),
   });
-  if (!simulated.ok)
-    return refuse(
-      terminal,
-      simulated.findings.map((of) => line(file, of)),
-    );
+  if (!simulated.ok) return refuse(terminal, simulated.findings.map(findingLine));
   const { simulation } = simulated;
   for (const name of series.flatMap((names) => names.split(","))) known(simulation, name);
   for (const warning of [...set.warnings, ...withoutAgent(set, scenario)])
@@ -89,13 +84,12 @@ export const simulateCommand: Command = async (args, terminal) => {
 };
 
 /** Warnings of selectors whose group is not that of the simulated agent. */
-function withoutAgent({ policies }: PolicySet, { agentGroup }: Scenario) {
-  const given = policies.map(({ of }) => of);
-  const unmet = unmetNeeds(given, { agentGroups: [agentGroup] });
-  return policies.flatMap(({ source, of: { name } }) =>
+function withoutAgent({ policies }: CompiledSet, { agentGroup }: Scenario) {
+  const unmet = unmetNeeds(policies, { agentGroups: [agentGroup] });
+  return policies.flatMap(({ source, name }) =>
     (unmet.get(name) ?? [])
       .filter(({ code }) => code === "unknown_agent_group")
-      .map((of) => ({ source, of })),
+      .map((warning) => ({ ...warning, source })),
   );
 }
 
@@ -153,10 +147,6 @@ function seedOf(text: string): number {
   const seed = Number(text);
   if (/^\d+$/.test(text) && seed < 2 ** 32) return seed;
   throw usage("a whole number below 2^32 for --seed", text);
-}
-
-function line(source: string, of: Finding): string {
-  return findingLine({ source, of });
 }
 
 function refuse(terminal: Terminal, lines: readonly string[]): number {

@@ -71,6 +71,6 @@ async function view(
     for (const finding of set.findings) terminal.err(`${findingLine(finding)}\n`);
     return EXIT.refused;
   }
-  terminal.out(write(set.policies.map(({ of }) => of)));
+  terminal.out(write(set.policies));
   return EXIT.clean;
 }

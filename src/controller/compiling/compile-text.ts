@@ -1,18 +1,18 @@
 // Compiles a text to what a controller runs, the same in this process and in the child process that compiles.
 
 import type { CompileSettings } from "#policy/compiled.ts";
-import { compileSetInSteps, type PolicySet, type PolicyText } from "#policy/set.ts";
+import { type CompiledSet, compileSetInSteps, type PolicyText } from "#policy/set.ts";
 import { sha256 } from "../digest.ts";
 import { withoutUnread } from "./unread.ts";
 
 export function* compileText(
   text: PolicyText,
   settings: CompileSettings,
-): Generator<void, PolicySet> {
+): Generator<void, CompiledSet> {
   const set = yield* compileSetInSteps([text], { digest: sha256, ...settings });
-  const policies = set.policies.map(({ source, of: policy }) => {
+  const policies = set.policies.map((policy) => {
     const { circuit } = policy;
-    return { source, of: { ...policy, circuit: circuit && withoutUnread(circuit) } };
+    return { ...policy, circuit: circuit && withoutUnread(circuit) };
   });
   return { ...set, policies };
 }

@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 import type { Clock } from "#base/clock.ts";
 import { type Code, Fault } from "#base/fault.ts";
 import type { CompileSettings } from "#policy/compiled.ts";
-import type { PolicySet, PolicyText } from "#policy/set.ts";
+import type { CompiledSet, PolicyText } from "#policy/set.ts";
 import { Slices } from "#runtime/life/slices.ts";
 import { compileText } from "./compile-text.ts";
 import { poolStrings } from "./sharer.ts";
@@ -24,8 +24,8 @@ export interface CompileRequest {
   readonly settings: CompileSettings;
 }
 
-/** Its answer, one set for each text, sent as a structured clone: a PolicySet is plain data. */
-export type CompileReply = { readonly sets: readonly PolicySet[] } | { readonly thrown: string };
+/** Its answer, one set for each text, sent as a structured clone: a CompiledSet is plain data. */
+export type CompileReply = { readonly sets: readonly CompiledSet[] } | { readonly thrown: string };
 
 export interface CompilerOptions {
   readonly settings: CompileSettings;
@@ -37,7 +37,7 @@ export interface CompilerOptions {
 
 interface Job {
   readonly texts: readonly PolicyText[];
-  readonly done: (sets: readonly PolicySet[]) => void;
+  readonly done: (sets: readonly CompiledSet[]) => void;
   readonly failed: (fault: Fault) => void;
 }
 
@@ -96,10 +96,10 @@ export class Compiler {
    * @throws Fault RESOURCE_EXHAUSTED when compiling takes too much memory or time, UNAVAILABLE when the child process
    * ends for another reason, and after `close`.
    */
-  async compile(texts: readonly PolicyText[]): Promise<readonly PolicySet[]> {
+  async compile(texts: readonly PolicyText[]): Promise<readonly CompiledSet[]> {
     if (this.#closed) throw stopping();
     if (sizeOf(texts) > FEW || texts.some(({ text }) => text.length > SMALL)) {
-      const sets: PolicySet[] = [];
+      const sets: CompiledSet[] = [];
       const pool = new Map<string, string>();
       for (const batch of batches(texts)) {
         const compiled = await this.#compileThere(batch);
@@ -112,14 +112,14 @@ export class Compiler {
     }
     const { clock, settings } = this.#options;
     const slices = new Slices(clock);
-    const sets: PolicySet[] = [];
+    const sets: CompiledSet[] = [];
     for (const text of texts) {
       sets.push(await slices.take(compileText(text, settings)));
     }
     return sets;
   }
 
-  #compileThere(texts: readonly PolicyText[]): Promise<readonly PolicySet[]> {
+  #compileThere(texts: readonly PolicyText[]): Promise<readonly CompiledSet[]> {
     return new Promise((done, failed) => {
       if (this.#closed) {
         failed(stopping());

@@ -1,7 +1,7 @@
 // A controller's view of the store, whether it leads or not: which controllers are candidates, and the documents of
 // the API. A store that loses its data loses the documents for good, unless a controller still has them.
 
-import type { Batch, Entry, Store } from "#store/store.ts";
+import type { Entry, Store, StoreUpdate } from "#store/store.ts";
 import { API, COMPLETE, CONTROLLER_ELECTION } from "#sync/keys.ts";
 
 const CANDIDATES = `${CONTROLLER_ELECTION}/`;
@@ -90,7 +90,7 @@ export class Survey {
     this.#stop.abort();
   }
 
-  #note({ puts, deletes, reset = false }: Batch): void {
+  #note({ puts, deletes, reset = false }: StoreUpdate): void {
     // A person who removes a policy leaves the key that marks the set as complete: where that is gone as well, data was
     // lost.
     const lost = reset || deletes.includes(COMPLETE);

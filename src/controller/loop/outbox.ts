@@ -6,8 +6,8 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Entry, Op, Store } from "#store/store.ts";
 
-/** Values by key; undefined deletes the key. */
-export type Entries = ReadonlyMap<string, Uint8Array | undefined>;
+/** What a policy writes to the store: values by key; undefined deletes the key. */
+export type StoreWrites = ReadonlyMap<string, Uint8Array | undefined>;
 
 interface OutboxOptions {
   readonly store: Pick<Store, "commit" | "list">;
@@ -59,7 +59,7 @@ export class Outbox {
   }
 
   /** Entries given together are committed together. */
-  put(entries: Entries): void {
+  put(entries: StoreWrites): void {
     for (const [key, value] of entries) {
       this.#adopted.delete(key);
       this.#waiting.set(key, value);

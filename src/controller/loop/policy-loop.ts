@@ -16,7 +16,7 @@ import type { PolicyMeter } from "#telemetry/metrics/circuits.ts";
 import { Diagnosis } from "../diagnosis/diagnosis.ts";
 import type { PolicyVersion } from "../policy-source.ts";
 import { DynamicConfigGate, type DynamicConfigOutcome } from "./dynamic-config.ts";
-import type { Entries } from "./outbox.ts";
+import type { StoreWrites } from "./outbox.ts";
 import { dynamicConfigEntry, entriesOf, PublishedKeys, versionEntries } from "./publication.ts";
 import { type Schedule, Ticker } from "./ticker.ts";
 
@@ -25,7 +25,7 @@ export interface LoopContext {
   readonly clock: Clock;
   /** One schedule for the ticks of all policies. */
   readonly schedule: Schedule;
-  readonly outbox: { put(entries: Entries): void };
+  readonly outbox: { put(entries: StoreWrites): void };
   readonly queries: {
     ask(
       owner: string,
@@ -145,7 +145,7 @@ export class PolicyLoop {
    * follow from `startTicks` on, which is to be called when these entries are on their way to the store. When this
    * throws, the version before is still in force and ticks.
    */
-  load(version: PolicyVersion): Entries {
+  load(version: PolicyVersion): StoreWrites {
     const { policy } = version;
     const outcome = this.#gate.examine(policy, version.dynamicConfig);
     const accepted = { ...version, dynamicConfig: outcome.inForce };
@@ -192,7 +192,7 @@ export class PolicyLoop {
    * Replaces the dynamic configuration from the next tick on; undefined removes it. A configuration with a fault
    * is refused, and the one before stays. Returns the store entries that change.
    */
-  configure(proposed: JsonObject | undefined): Entries {
+  configure(proposed: JsonObject | undefined): StoreWrites {
     const outcome = this.#gate.examine(this.#version.policy, proposed);
     this.#accept(outcome);
     this.#version = { ...this.#version, dynamicConfig: outcome.inForce };
@@ -206,7 +206,7 @@ export class PolicyLoop {
   }
 
   /** Ends the policy. Returns the deletes of everything that it has in the store. */
-  unload(): Entries {
+  unload(): StoreWrites {
     this.stop();
     this.#logVersion(undefined, "the policy ends");
     this.#context.metrics.remove(this.#name);
@@ -219,7 +219,7 @@ export class PolicyLoop {
     this.#context.queries.drop(this.#name);
   }
 
-  #runFirstTick(): Entries {
+  #runFirstTick(): StoreWrites {
     if (this.#runner.circuit === undefined) return new Map();
     const { clock } = this.#context;
     const at = clock.now();
@@ -247,7 +247,7 @@ export class PolicyLoop {
     return decisions;
   }
 
-  #encode(decisions: Iterable<CircuitDecision>): Entries {
+  #encode(decisions: Iterable<CircuitDecision>): StoreWrites {
     return entriesOf(this.#version.policy, decisions, ({ componentId, kind }, thrown) =>
       this.#threw(componentId, kind as Kind, thrown),
     );

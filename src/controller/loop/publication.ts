@@ -7,10 +7,10 @@ import { DYNAMIC_CONFIGS } from "#sync/keys.ts";
 import { decisionEntries } from "#sync/publish/decision.ts";
 import { configEntries, policyEntry } from "#sync/publish/policy.ts";
 import { POLICY_ORIGINS, type PolicyVersion } from "../policy-source.ts";
-import type { Entries } from "./outbox.ts";
+import type { StoreWrites } from "./outbox.ts";
 
 /** The policy itself, the configuration of its agents and its dynamic configuration. */
-export function versionEntries({ policy, origin, dynamicConfig }: PolicyVersion): Entries {
+export function versionEntries({ policy, origin, dynamicConfig }: PolicyVersion): StoreWrites {
   return new Map<string, Uint8Array | undefined>([
     policyEntry(policy, POLICY_ORIGINS[origin].wrapperSource),
     ...configEntries(policy),
@@ -19,7 +19,7 @@ export function versionEntries({ policy, origin, dynamicConfig }: PolicyVersion)
 }
 
 /** The dynamic configuration in force; undefined deletes the key. */
-export function dynamicConfigEntry(name: string, config: JsonObject | undefined): Entries {
+export function dynamicConfigEntry(name: string, config: JsonObject | undefined): StoreWrites {
   const bytes = config === undefined ? undefined : new TextEncoder().encode(JSON.stringify(config));
   return new Map([[DYNAMIC_CONFIGS + name, bytes]]);
 }
@@ -29,7 +29,7 @@ export function entriesOf(
   policy: CompiledPolicy,
   decisions: Iterable<CircuitDecision>,
   failed: (decision: CircuitDecision, thrown: unknown) => void,
-): Entries {
+): StoreWrites {
   const entries = new Map<string, Uint8Array | undefined>();
   for (const decision of decisions) {
     try {
@@ -46,7 +46,7 @@ export class PublishedKeys {
   #keys = new Set<string>();
 
   /** Everything that the policy has from now on: adds the deletes of all other keys. */
-  replace(entries: Entries): Entries {
+  replace(entries: StoreWrites): StoreWrites {
     const before = this.#keys;
     this.#keys = new Set(entries.keys());
     const changes = new Map(entries);
@@ -55,13 +55,13 @@ export class PublishedKeys {
   }
 
   /** Notes entries that change a part of what the policy has. */
-  update(entries: Entries): Entries {
+  update(entries: StoreWrites): StoreWrites {
     for (const key of entries.keys()) this.#keys.add(key);
     return entries;
   }
 
   /** The deletes of all keys. */
-  clear(): Entries {
+  clear(): StoreWrites {
     return this.replace(new Map());
   }
 }

@@ -4,12 +4,12 @@
 import { Fault } from "#base/fault.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import type { Finding } from "#policy/document/finding.ts";
-import { type Sourced, validateSet } from "#policy/set.ts";
+import { validateSet } from "#policy/set.ts";
 import { Slices } from "#runtime/life/slices.ts";
-import type { Entries } from "../loop/outbox.ts";
+import type { StoreWrites } from "../loop/outbox.ts";
 import { type LoopContext, PolicyLoop } from "../loop/policy-loop.ts";
 import type { PolicyOrigin, PolicySource, PolicyVersion } from "../policy-source.ts";
-import { assignOwners, type Claim, type LeftOut, type Ownership } from "./ownership.ts";
+import { assignOwners, type LeftOut, type Ownership, type RunnableCandidate } from "./ownership.ts";
 
 interface ActivePoliciesOptions {
   readonly context: LoopContext;
@@ -43,27 +43,27 @@ export class ActivePolicies {
   }
 
   /** Policies that own their names, by name: those of sources that were left out are not among them. */
-  get owners(): ReadonlyMap<string, Claim> {
+  get owners(): ReadonlyMap<string, RunnableCandidate> {
     return this.#ownership.owners;
   }
 
-  /** The offers of a source that do not run because of other policies. */
+  /** The candidates of a source that do not run because of other policies. */
   leftOutOf(origin: PolicyOrigin): readonly LeftOut[] {
-    return this.#ownership.leftOut.filter(({ claim }) => claim.origin === origin);
+    return this.#ownership.leftOut.filter(({ candidate }) => candidate.origin === origin);
   }
 
   /**
    * The reason for which the present document of a policy is not in force; undefined when it is, or when its source
    * cannot tell.
    */
-  faultsOf({ origin, location }: Claim): string | undefined {
+  faultsOf({ origin, location }: RunnableCandidate): string | undefined {
     return this.#options.sources.find((source) => source.origin === origin)?.faultsOf?.(location);
   }
 
   /** Findings because of which this policy cannot run beside those that are there. */
-  conflicts(own: Sourced<CompiledPolicy>): readonly Sourced<Finding>[] {
-    const others = [...this.owners.values()].filter(({ name }) => name !== own.of.name);
-    const known = others.map(({ location, policy }) => ({ source: location, of: policy }));
+  conflicts(own: CompiledPolicy): readonly Finding[] {
+    const others = [...this.owners.values()].filter(({ name }) => name !== own.name);
+    const known = others.map(({ location, policy }) => ({ ...policy, source: location }));
     return validateSet([...known, own]).filter(({ source }) => source === own.source);
   }
 
@@ -83,18 +83,18 @@ export class ActivePolicies {
     const slices = new Slices(context.clock);
     const running = new Map([...this.#loops].map(([name, { version }]) => [name, version]));
     this.#ownership = assignOwners(
-      sources.map((source) => ({ origin: source.origin, offers: [...source.offers()] })),
+      sources.map((source) => ({ origin: source.origin, candidates: [...source.candidates()] })),
       running,
     );
     await slices.pause();
-    const changes = new Changes();
-    const removed = this.#removeOthers(changes);
-    const { loaded, configured } = await this.#loadOwners(changes, slices);
+    const writes: StoreWrites[] = [];
+    const removed = this.#removeOthers(writes);
+    const { loaded, configured } = await this.#loadOwners(writes, slices);
     if (this.#stopped) return;
     // Whoever follows the store may compile a whole plan in the turn of the write.
     await slices.end();
     if (this.#stopped) return;
-    context.outbox.put(changes.entries());
+    context.outbox.put(merged(writes));
     // Only now, so that no decision of a later tick reaches the store before its configuration.
     for (const loop of loaded) loop.startTicks();
     const changed = removed || loaded.length > 0;
@@ -109,18 +109,18 @@ export class ActivePolicies {
   }
 
   /** Returns whether any policy was removed. */
-  #removeOthers(changes: Changes): boolean {
+  #removeOthers(writes: StoreWrites[]): boolean {
     const gone = [...this.#loops].filter(([name]) => !this.owners.has(name));
     for (const [name, loop] of gone) {
       this.#loops.delete(name);
-      changes.add(loop.unload());
+      writes.push(loop.unload());
     }
     return gone.length > 0;
   }
 
   /** Returns the policies of which a version was started, and whether one that runs was configured. */
   async #loadOwners(
-    changes: Changes,
+    writes: StoreWrites[],
     slices: Slices,
   ): Promise<{ readonly loaded: readonly PolicyLoop[]; readonly configured: boolean }> {
     const loaded: PolicyLoop[] = [];
@@ -129,22 +129,22 @@ export class ActivePolicies {
       const version = { policy, origin, dynamicConfig: this.#dynamicConfigOf(policy) };
       const loop = this.#loops.get(name);
       if (loop === undefined || !isSameVersion(loop.version, version)) {
-        const started = this.#load(name, version, changes);
+        const started = this.#load(name, version, writes);
         if (started !== undefined) loaded.push(started);
         await slices.pause();
         if (this.#stopped) break;
       } else if (!isEqual(loop.version.dynamicConfig, version.dynamicConfig)) {
-        changes.add(loop.configure(version.dynamicConfig));
+        writes.push(loop.configure(version.dynamicConfig));
         configured = true;
       }
     }
     return { loaded, configured };
   }
 
-  #load(name: string, version: PolicyVersion, changes: Changes): PolicyLoop | undefined {
+  #load(name: string, version: PolicyVersion, writes: StoreWrites[]): PolicyLoop | undefined {
     const loop = this.#loops.get(name) ?? new PolicyLoop(version, this.#options.context);
     try {
-      changes.add(loop.load(version));
+      writes.push(loop.load(version));
     } catch (thrown) {
       this.#options.failed(name, Fault.from(thrown));
       return undefined;
@@ -162,28 +162,20 @@ export class ActivePolicies {
   #notifySources(before: readonly LeftOut[], changed: boolean): void {
     for (const source of this.#options.sources) {
       const linesOf = (all: readonly LeftOut[]) =>
-        all.flatMap(({ claim, why }) => (claim.origin === source.origin ? [claim.name, why] : []));
+        all.flatMap(({ candidate, why }) =>
+          candidate.origin === source.origin ? [candidate.name, why] : [],
+        );
       const now = linesOf(this.#ownership.leftOut);
       if (changed || now.join() !== linesOf(before).join()) source.inForceChanged?.();
     }
   }
 }
 
-/** The entries of one update. Puts go last, because a policy may write a key that another one has just deleted. */
-class Changes {
-  readonly #puts = new Map<string, Uint8Array>();
-  readonly #deletes = new Map<string, undefined>();
-
-  add(entries: Entries): void {
-    for (const [key, value] of entries) {
-      if (value === undefined) this.#deletes.set(key, undefined);
-      else this.#puts.set(key, value);
-    }
-  }
-
-  entries(): Entries {
-    return new Map([...this.#deletes, ...this.#puts]);
-  }
+/** One write of them all. Puts go last, because a policy may write a key that another one has just deleted. */
+function merged(all: readonly StoreWrites[]): StoreWrites {
+  const entries = all.flatMap((writes) => [...writes]);
+  const isDelete = (entry: (typeof entries)[number]) => entry[1] === undefined;
+  return new Map([...entries.filter(isDelete), ...entries.filter((entry) => !isDelete(entry))]);
 }
 
 /** The hash of a policy does not cover its targets, because agents do not read them. */

@@ -4,11 +4,11 @@
 import { Fault } from "#base/fault.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { findingLine } from "#policy/format.ts";
-import type { PolicySet } from "#policy/set.ts";
-import type { Batch } from "#store/store.ts";
+import type { CompiledSet } from "#policy/set.ts";
+import type { StoreUpdate } from "#store/store.ts";
 import { documentText } from "#sync/follow/document.ts";
 import { API_DYNAMIC_CONFIGS, API_POLICIES } from "#sync/keys.ts";
-import type { Offer, PolicySource } from "../policy-source.ts";
+import type { PolicyCandidate, PolicySource } from "../policy-source.ts";
 
 /** A policy in the store. */
 export interface StoredPolicy {
@@ -21,7 +21,7 @@ export interface StoredPolicy {
 }
 
 interface ApiSourceOptions {
-  readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
+  readonly compile: (source: string, name: string, text: string) => Promise<CompiledSet>;
   /** A value in the store could not be read or validated; the previous value stays in force. */
   readonly failed: (name: string, fault: Fault) => void;
 }
@@ -46,7 +46,7 @@ export class ApiSource implements PolicySource {
     return this.#policies;
   }
 
-  *offers(): Generator<Offer> {
+  *candidates(): Generator<PolicyCandidate> {
     for (const [name, { compiled }] of this.#policies) {
       yield { name, location: API_POLICIES + name, policy: compiled };
     }
@@ -72,7 +72,7 @@ export class ApiSource implements PolicySource {
    * Reads and compiles what a batch changes. The returned function applies all of it. Read one batch at a time: a
    * change that compiles quickly must not overtake the one before it.
    */
-  async read({ puts, deletes }: Batch): Promise<() => void> {
+  async read({ puts, deletes }: StoreUpdate): Promise<() => void> {
     const changes: (() => void)[] = [];
     for (const key of deletes) {
       const policy = nameIn(key, API_POLICIES);
@@ -99,10 +99,10 @@ export class ApiSource implements PolicySource {
     if (announced?.text === text) return stored(announced.compiled);
     try {
       const set = await this.#options.compile(API_POLICIES + name, name, text);
-      const compiled = set.policies[0]?.of;
+      const compiled = set.policies[0];
       if (set.findings.length === 0) return stored(compiled);
       const faults = set.findings.map(findingLine).join("; ");
-      const document = compiled?.document ?? set.uncompiled?.[0]?.of;
+      const document = compiled?.document ?? set.uncompiled?.[0];
       return { compiled: undefined, document, faults };
     } catch (thrown) {
       const fault = Fault.from(thrown);

@@ -10,9 +10,9 @@ import type { JsonObject } from "#policy/compiled.ts";
 import type { Finding } from "#policy/document/finding.ts";
 import { dynamicKeys, unreadKeys, unreadReason } from "#policy/dynamic.ts";
 import { findingLine, warningLine } from "#policy/format.ts";
-import type { PolicySet, PolicyText, Sourced } from "#policy/set.ts";
+import type { CompiledSet, PolicyText } from "#policy/set.ts";
 import { WANTED_NAME } from "../policy-directory.ts";
-import type { Offer, PolicySource } from "../policy-source.ts";
+import type { PolicyCandidate, PolicySource } from "../policy-source.ts";
 import type { ActivePolicies } from "./active-policies.ts";
 import { type DirectoryWatch, watchDirectory } from "./directory.ts";
 import type { ConfigFile, SortedDocuments } from "./documents.ts";
@@ -38,7 +38,7 @@ interface DirectorySourceOptions {
   /** Policies that another source has: dynamic configuration for them is not a mistake. */
   readonly hasPolicy: (name: string) => boolean;
   /** Returns one set for each text. */
-  readonly compile: (texts: readonly PolicyText[]) => Promise<readonly PolicySet[]>;
+  readonly compile: (texts: readonly PolicyText[]) => Promise<readonly CompiledSet[]>;
   readonly log: Log;
   /** The status of all policies. */
   readonly status: { ok(message: string): void; fail(message: string): void };
@@ -61,7 +61,7 @@ interface HeldBack {
   /** Digest of each file's text, by path. */
   readonly digests: ReadonlyMap<string, string>;
   /** Faults of the files. Empty when they could not be read or compiled. */
-  readonly findings: readonly Sourced<Finding>[];
+  readonly findings: readonly Finding[];
   /** The reason for which none of the files was applied: the first fault, which begins with the path of its file. */
   readonly why: string;
 }
@@ -88,7 +88,7 @@ export class DirectorySource implements PolicySource {
   #logsNext = true;
   #loggedRemarks = "";
   /** Files as compiled whose warnings were logged. */
-  readonly #warned = new WeakSet<PolicySet>();
+  readonly #warned = new WeakSet<CompiledSet>();
   /** True while files are being applied: reports wait until they are in force. */
   #applying = false;
   readonly #away: AwayFiles;
@@ -105,10 +105,10 @@ export class DirectorySource implements PolicySource {
     });
   }
 
-  *offers(): Generator<Offer> {
+  *candidates(): Generator<PolicyCandidate> {
     for (const { set } of this.#applied.files.values()) {
-      for (const { source, of } of set.policies) {
-        yield { name: of.name, location: source, policy: of };
+      for (const policy of set.policies) {
+        yield { name: policy.name, location: policy.source, policy };
       }
     }
   }
@@ -191,7 +191,7 @@ export class DirectorySource implements PolicySource {
   }
 
   /** Returns the findings because of which the files were not applied. */
-  async #apply(): Promise<readonly Sourced<Finding>[]> {
+  async #apply(): Promise<readonly Finding[]> {
     const { directories, clock, active, compile } = this.#options;
     const before = this.#applied;
     const reading = await readPolicyFiles(directories, before.files, clock.wall());
@@ -250,7 +250,7 @@ export class DirectorySource implements PolicySource {
 
   #remarks(leftOut: readonly string[]): readonly string[] {
     const { configFaults, configFiles, ignored } = this.#applied;
-    const own = new Set([...this.offers()].map(({ name }) => name));
+    const own = new Set([...this.candidates()].map(({ name }) => name));
     const stray = [...configFiles.keys()].filter(
       (name) => !own.has(name) && !this.#options.hasPolicy(name),
     );
@@ -275,8 +275,8 @@ export class DirectorySource implements PolicySource {
   /** Files that are left out because of other policies, one line for each file. */
   #leftOut(): readonly string[] {
     const byFile = new Map<string, string>();
-    for (const { claim, why } of this.#options.active().leftOutOf("file")) {
-      byFile.set(claim.location, `${claim.location}: left out: ${why}`);
+    for (const { candidate, why } of this.#options.active().leftOutOf("file")) {
+      byFile.set(candidate.location, `${candidate.location}: left out: ${why}`);
     }
     return [...byFile.values()];
   }

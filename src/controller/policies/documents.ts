@@ -5,7 +5,7 @@ import { parse } from "node:path";
 import type { JsonObject } from "#policy/compiled.ts";
 import { Report } from "#policy/document/finding.ts";
 import { plain } from "#policy/document/tree.ts";
-import { policyOfDynamicFile, readDynamicFile } from "#policy/dynamic-file.ts";
+import { policyOfDynamicFile, readDynamicFile } from "#policy/dynamic.ts";
 import { findingLine } from "#policy/format.ts";
 import type { PolicyText } from "#policy/set.ts";
 import type { Documents } from "./directory.ts";
@@ -44,9 +44,9 @@ export function sortDocuments(documents: Documents): SortedDocuments {
       faults.push(`${source}: wanted one file for policy ${name}, got several`);
       dynamicConfigs.set(name, { source, config: undefined });
     } else {
-      const report = new Report();
+      const report = new Report(source);
       const tree = readDynamicFile(text ?? "", report);
-      faults.push(...report.findings.map((of) => findingLine({ source, of })));
+      faults.push(...report.findings.map(findingLine));
       const config = tree && (plain(tree) as JsonObject);
       dynamicConfigs.set(name, { source, config });
     }

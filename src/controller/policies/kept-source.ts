@@ -7,12 +7,12 @@ import type { Log } from "#base/log.ts";
 import { listed } from "#base/text/listed.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { findingLine } from "#policy/format.ts";
-import type { PolicySet, PolicyText } from "#policy/set.ts";
+import type { CompiledSet, PolicyText } from "#policy/set.ts";
 import type { Entry } from "#store/store.ts";
 import { runningDocument } from "#sync/follow/document.ts";
 import { DYNAMIC_CONFIGS, POLICIES } from "#sync/keys.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
-import type { Offer, PolicySource } from "../policy-source.ts";
+import type { PolicyCandidate, PolicySource } from "../policy-source.ts";
 import type { ActivePolicies } from "./active-policies.ts";
 
 interface KeptSourceOptions {
@@ -27,7 +27,7 @@ interface KeptSourceOptions {
   /** True while the resources of the policy's namespace cannot be read. Such a policy stays in force, whatever the guard is. */
   readonly isUnread: (name: string) => boolean;
   /** Returns one set for each text. */
-  readonly compile: (texts: readonly PolicyText[]) => Promise<readonly PolicySet[]>;
+  readonly compile: (texts: readonly PolicyText[]) => Promise<readonly CompiledSet[]>;
   readonly log: Log;
   /** Called only if there is something to show. */
   readonly status: () => { ok(message: string): void; fail(message: string): void };
@@ -83,7 +83,7 @@ export class KeptSource implements PolicySource, MetricSource {
     const kept = texts.filter(({ defaultName }) => isGuarded || this.#unread.has(defaultName));
     if (kept.length === 0) return;
     for (const { findings, policies } of await compile(kept)) {
-      const policy = policies[0]?.of;
+      const policy = policies[0];
       if (findings.length > 0 || policy === undefined) throw unreadable(findings.map(findingLine));
       const key = DYNAMIC_CONFIGS + policy.name;
       const dynamicConfig = configIn(key, stored.get(key));
@@ -103,7 +103,7 @@ export class KeptSource implements PolicySource, MetricSource {
     log.error({}, `${share}, ${why}; they stay in force: ${this.#names}; ${REMEDY}`);
   }
 
-  *offers(): Generator<Offer> {
+  *candidates(): Generator<PolicyCandidate> {
     for (const [name, policy] of this.#kept)
       if (!this.#isFound(name)) yield { name, location: POLICIES + name, policy };
   }
@@ -121,9 +121,9 @@ export class KeptSource implements PolicySource, MetricSource {
   inForceChanged(): void {
     if (!this.#isKeeping) return;
     const { log, status, active } = this.#options;
-    for (const { claim, why } of active().leftOutOf(this.origin)) {
-      this.#kept.delete(claim.name);
-      log.info({ policy: claim.name }, `no longer kept: ${why}`);
+    for (const { candidate, why } of active().leftOutOf(this.origin)) {
+      this.#kept.delete(candidate.name);
+      log.info({ policy: candidate.name }, `no longer kept: ${why}`);
     }
     for (const name of [...this.#unread].filter((each) => this.#isFound(each))) {
       this.#kept.delete(name);

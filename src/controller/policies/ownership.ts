@@ -12,68 +12,66 @@
 import type { CompiledPolicy } from "#policy/compiled.ts";
 import { findingLine } from "#policy/format.ts";
 import { validateSet } from "#policy/set.ts";
-import { type Offer, POLICY_ORIGINS, type PolicyOrigin } from "../policy-source.ts";
+import {
+  POLICY_ORIGINS,
+  type PolicyCandidate,
+  type PolicyOrigin,
+  type PolicyVersion,
+} from "../policy-source.ts";
 
-/** The offers of one source. */
-export interface SourceOffers {
+export interface SourceCandidates {
   readonly origin: PolicyOrigin;
-  readonly offers: readonly Offer[];
+  readonly candidates: readonly PolicyCandidate[];
 }
 
-/** A policy that runs. */
-export interface Incumbent {
-  readonly origin: PolicyOrigin;
-  readonly policy: CompiledPolicy;
-}
+export type RunningPolicy = Pick<PolicyVersion, "origin" | "policy">;
 
-/** A policy that a source wants to run. */
-export interface Claim {
+/** A candidate that has a version to run. */
+export interface RunnableCandidate extends PolicyCandidate {
   readonly origin: PolicyOrigin;
-  readonly name: string;
-  readonly location: string;
   readonly policy: CompiledPolicy;
 }
 
 export interface LeftOut {
-  readonly claim: Claim;
+  readonly candidate: RunnableCandidate;
   readonly why: string;
 }
 
 export interface Ownership {
   /** By policy name, in order of precedence. */
-  readonly owners: ReadonlyMap<string, Claim>;
+  readonly owners: ReadonlyMap<string, RunnableCandidate>;
   readonly leftOut: readonly LeftOut[];
 }
 
 /** `sources` are in order of precedence, highest first; `running` is by policy name. */
 export function assignOwners(
-  sources: readonly SourceOffers[],
-  running: ReadonlyMap<string, Incumbent>,
+  sources: readonly SourceCandidates[],
+  running: ReadonlyMap<string, RunningPolicy>,
 ): Ownership {
   const leftOut: LeftOut[] = [];
-  const owners = new Map<string, Claim>();
+  const owners = new Map<string, RunnableCandidate>();
   for (const [precedence, source] of sources.entries()) {
     const held = heldNames(sources.slice(precedence + 1), running);
-    const claims = claimsOf(source, running);
-    const losers = losingLocations(claims, held);
-    for (const claim of claims) {
-      const owner = owners.get(claim.name);
+    const candidates = runnableOf(source, running);
+    const losers = losingLocations(candidates, held);
+    for (const candidate of candidates) {
+      const owner = owners.get(candidate.name);
       const why =
-        losers.get(claim.location) ??
-        (owner && sameName(claim.name, POLICY_ORIGINS[owner.origin].came));
-      if (why === undefined) owners.set(claim.name, claim);
-      else leftOut.push({ claim, why });
+        losers.get(candidate.location) ??
+        (owner && sameName(candidate.name, POLICY_ORIGINS[owner.origin].came));
+      if (why === undefined) owners.set(candidate.name, candidate);
+      else leftOut.push({ candidate, why });
     }
   }
   const policies = [...owners.values()].map(({ location, policy }) => ({
+    ...policy,
     source: location,
-    of: policy,
   }));
   for (const finding of validateSet(policies)) {
-    for (const claim of [...owners.values()]) {
-      if (claim.location !== finding.source) continue;
-      owners.delete(claim.name);
-      leftOut.push({ claim, why: findingLine(finding) });
+    for (const candidate of [...owners.values()]) {
+      if (candidate.location !== finding.source) continue;
+      owners.delete(candidate.name);
+      leftOut.push({ candidate, why: findingLine(finding) });
     }
   }
   return { owners, leftOut };
@@ -90,13 +88,13 @@ interface HeldNames {
 }
 
 function heldNames(
-  sources: readonly SourceOffers[],
-  running: ReadonlyMap<string, Incumbent>,
+  sources: readonly SourceCandidates[],
+  running: ReadonlyMap<string, RunningPolicy>,
 ): HeldNames {
   const policies = new Map<string, PolicyOrigin>();
   const fluxMeters = new Map<string, { readonly policy: string; readonly origin: PolicyOrigin }>();
-  for (const { origin, offers } of sources) {
-    for (const { name } of offers) {
+  for (const { origin, candidates } of sources) {
+    for (const { name } of candidates) {
       const incumbent = running.get(name);
       if (incumbent?.origin !== origin || POLICY_ORIGINS[origin].yields) continue;
       policies.set(name, origin);
@@ -109,13 +107,13 @@ function heldNames(
 }
 
 /** Running policies first. Where a document has faults, the version that runs goes on. */
-function claimsOf(
-  { origin, offers }: SourceOffers,
-  running: ReadonlyMap<string, Incumbent>,
-): readonly Claim[] {
-  const first: Claim[] = [];
-  const others: Claim[] = [];
-  for (const { name, location, policy } of offers) {
+function runnableOf(
+  { origin, candidates }: SourceCandidates,
+  running: ReadonlyMap<string, RunningPolicy>,
+): readonly RunnableCandidate[] {
+  const first: RunnableCandidate[] = [];
+  const others: RunnableCandidate[] = [];
+  for (const { name, location, policy } of candidates) {
     const incumbent = running.get(name);
     const runs = incumbent?.origin === origin;
     const wanted = policy ?? (runs ? incumbent.policy : undefined);
@@ -128,11 +126,11 @@ function claimsOf(
 
 /** Reasons for which none of the policies of a location can run, by location. */
 function losingLocations(
-  claims: readonly Claim[],
+  candidates: readonly RunnableCandidate[],
   { policies, fluxMeters }: HeldNames,
 ): ReadonlyMap<string, string> {
   const losers = new Map<string, string>();
-  for (const { name, location, policy } of claims) {
+  for (const { name, location, policy } of candidates) {
     const holder = policies.get(name);
     if (holder !== undefined) losers.set(location, sameName(name, POLICY_ORIGINS[holder].came));
     else {

@@ -4,7 +4,7 @@
 import type { Fault } from "#base/fault.ts";
 import type { Finding } from "#policy/document/finding.ts";
 import { findingLine } from "#policy/format.ts";
-import { type PolicySet, type PolicyText, type Sourced, validateSet } from "#policy/set.ts";
+import { type CompiledSet, type PolicyText, validateSet } from "#policy/set.ts";
 import { sha256 } from "../digest.ts";
 import { ignoredFiles } from "../policy-directory.ts";
 import { readDocuments } from "./directory.ts";
@@ -16,7 +16,7 @@ export interface CompiledFile {
   readonly digest: string;
   /** Tells versions of the file apart without reading it; undefined where that is not safe. */
   readonly facts: string | undefined;
-  readonly set: PolicySet;
+  readonly set: CompiledSet;
 }
 
 /** By path, in the order of the directories and of the names in each. */
@@ -64,7 +64,7 @@ export async function compileFiles(
   { sorted, digests }: Reading,
   known: CompiledFiles,
   waits: (path: string) => boolean,
-  compile: (texts: readonly PolicyText[]) => Promise<readonly PolicySet[]>,
+  compile: (texts: readonly PolicyText[]) => Promise<readonly CompiledSet[]>,
 ): Promise<CompiledFiles> {
   const changed: (PolicyFile & PolicyText)[] = [];
   const emptied = new Set<string>();
@@ -89,7 +89,7 @@ export async function compileFiles(
 }
 
 /** The findings of each file, and the conflicts between policies. */
-export function findingsOf(files: CompiledFiles): readonly Sourced<Finding>[] {
+export function findingsOf(files: CompiledFiles): readonly Finding[] {
   const sets = [...files.values()].map(({ set }) => set);
   const own = sets.flatMap(({ findings }) => findings);
   const known = new Set(own.map(findingLine));
@@ -153,7 +153,7 @@ export class AwayFiles {
 }
 
 function namesIn({ set }: CompiledFile): readonly string[] {
-  return set.policies.flatMap(({ of: { name, configs } }) => [
+  return set.policies.flatMap(({ name, configs }) => [
     `policy ${name}`,
     ...configs.flatMap((config) => (config.kind === "flux_meter" ? [`meter ${config.name}`] : [])),
   ]);

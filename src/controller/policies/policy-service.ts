@@ -14,7 +14,7 @@ import { quote } from "#policy/document/tree.ts";
 import { dynamicKeys, unreadKeys, unreadReason } from "#policy/dynamic.ts";
 import { findingLine, warningLine } from "#policy/format.ts";
 import { fullPolicy } from "#policy/message.ts";
-import type { PolicySet } from "#policy/set.ts";
+import type { CompiledSet } from "#policy/set.ts";
 import type { Guard, Op, Store } from "#store/store.ts";
 import { API_DYNAMIC_CONFIGS, API_POLICIES } from "#sync/keys.ts";
 import { decisionEntries, decisionJson } from "#sync/publish/decision.ts";
@@ -24,7 +24,7 @@ import { POLICY_ORIGINS } from "../policy-source.ts";
 import type { ActivePolicies } from "./active-policies.ts";
 import type { ApiSource } from "./api-source.ts";
 import type { KeptSource } from "./kept-source.ts";
-import type { Claim } from "./ownership.ts";
+import type { RunnableCandidate } from "./ownership.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -36,7 +36,7 @@ interface PolicyServiceOptions {
   /** Resolves when the commit with this revision is in force here, or when the signal aborts. */
   readonly reached: (revision: number, givenUp: AbortSignal) => Promise<void>;
   readonly clock: Clock;
-  readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
+  readonly compile: (source: string, name: string, text: string) => Promise<CompiledSet>;
   readonly log: Log;
   /** The rollout of a policy among agents; absent where nobody follows them. */
   readonly rollout?: ((policy: CompiledPolicy) => PolicyRollout | undefined) | undefined;
@@ -97,7 +97,7 @@ export class PolicyService implements PolicyOperations {
     const stored = api.policies.get(name);
     const owner = this.#otherOwner(name);
     if (owner !== undefined) return this.#viewOfOther(owner, running?.policy ?? owner.policy);
-    const leftOut = active.leftOutOf("api").find(({ claim }) => claim.name === name);
+    const leftOut = active.leftOutOf("api").find(({ candidate }) => candidate.name === name);
     const why = leftOut?.why ?? stored?.faults ?? "";
     if (running === undefined) {
       if (stored === undefined) throw notFound();
@@ -106,8 +106,8 @@ export class PolicyService implements PolicyOperations {
     }
     const { document } = running.policy;
     if (stored === undefined) {
-      const claim = active.owners.get(name);
-      const reason = claim && active.faultsOf(claim);
+      const candidate = active.owners.get(name);
+      const reason = candidate && active.faultsOf(candidate);
       return view(document, "STALE", reason ?? "no longer stored");
     }
     if (stored.compiled?.hash === running.policy.hash) {
@@ -142,7 +142,7 @@ export class PolicyService implements PolicyOperations {
     const faults = [...(held === undefined ? [] : [held]), ...this.#faultsOf(name, set)];
     return {
       valid: faults.length === 0,
-      policy_hash: faults.length === 0 ? (set.policies[0]?.of.hash ?? "") : "",
+      policy_hash: faults.length === 0 ? (set.policies[0]?.hash ?? "") : "",
       faults,
       warnings: set.warnings.map(warningLine),
     };
@@ -227,12 +227,12 @@ export class PolicyService implements PolicyOperations {
   }
 
   /** The owner of a policy that is not changed over the API; undefined for all others. */
-  #otherOwner(name: string): Claim | undefined {
+  #otherOwner(name: string): RunnableCandidate | undefined {
     const owner = this.#options.active.owners.get(name);
     return owner === undefined || POLICY_ORIGINS[owner.origin].changedOverApi ? undefined : owner;
   }
 
-  #viewOfOther(owner: Claim, policy: CompiledPolicy): PolicyView {
+  #viewOfOther(owner: RunnableCandidate, policy: CompiledPolicy): PolicyView {
     const why = this.#options.active.faultsOf(owner);
     return view(policy.document, why === undefined ? "VALID" : "OUTDATED", why ?? "");
   }
@@ -258,7 +258,7 @@ export class PolicyService implements PolicyOperations {
     const [own] = set.policies;
     const faults = this.#faultsOf(name, set);
     if (own === undefined || faults.length > 0) throw refused(faults);
-    return own.of;
+    return own;
   }
 
   /** Logs one line for each change. */
@@ -291,16 +291,16 @@ export class PolicyService implements PolicyOperations {
   }
 
   /** Reasons for which a compiled text cannot become the policy of this name; empty when it can. */
-  #faultsOf(name: string, { policies, findings }: PolicySet): readonly string[] {
+  #faultsOf(name: string, { policies, findings }: CompiledSet): readonly string[] {
     const [own, ...more] = policies;
     if (more.length > 0) {
       return [`${SOURCE}: wanted one document with one policy, got ${policies.length} policies`];
     }
     if (findings.length > 0 || own === undefined) return findings.map(findingLine);
-    if (own.of.name !== name) {
+    if (own.name !== name) {
       return [`${SOURCE}: wanted a policy without a name, or with that of the request`];
     }
-    if (own.of.dynamicConfig !== undefined) {
+    if (own.dynamicConfig !== undefined) {
       const way = `/v1/dynamic-configs/${name}`;
       return [`${SOURCE}: wanted no dynamicConfig: it goes to ${way}`];
     }

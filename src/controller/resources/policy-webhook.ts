@@ -52,8 +52,10 @@ export function policyWebhook({
     const set = await within(MAX_MS, clock, compiled, () => {
       throw new Fault("DEADLINE_EXCEEDED", `not compiled within ${MAX_MS} ms`);
     });
-    const warnings = set.warnings.map(({ of }) => `${of.path}: ${of.text}`);
-    const findings = set.findings.map(({ of }) => `${of.path}: wanted ${of.wanted}, got ${of.got}`);
+    const warnings = set.warnings.map(({ path, text }) => `${path}: ${text}`);
+    const findings = set.findings.map(
+      ({ path, wanted, got }) => `${path}: wanted ${wanted}, got ${got}`,
+    );
     if (findings.length === 0) return { allowed: true, warnings };
     const more = findings.length - MAX_FINDINGS;
     const listed = findings.slice(0, MAX_FINDINGS).join("; ");

@@ -21,9 +21,9 @@ import {
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import type { Target } from "#policy/document/targets.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
-import type { PolicySet } from "#policy/set.ts";
+import type { CompiledSet } from "#policy/set.ts";
 import type { ActivePolicies } from "../policies/active-policies.ts";
-import type { Offer, PolicySource } from "../policy-source.ts";
+import type { PolicyCandidate, PolicySource } from "../policy-source.ts";
 import { PolicyNamespaces, type PolicyNamespacesOptions } from "./policy-namespaces.ts";
 import { beyondQuota } from "./quota.ts";
 import type { Known } from "./resource-status.ts";
@@ -35,7 +35,7 @@ export type CompileText = (
   name: string,
   text: string,
   namespace?: string,
-) => Promise<PolicySet>;
+) => Promise<CompiledSet>;
 
 export interface ResourceSourceOptions {
   readonly client: KubeClient;
@@ -142,7 +142,7 @@ export class ResourceSource implements PolicySource {
     return namespaces.includes(namespace) && !this.#read.has(namespace);
   }
 
-  *offers(): Generator<Offer> {
+  *candidates(): Generator<PolicyCandidate> {
     for (const [name, { resource, offered, isOver }] of this.#held) {
       if (!isOver) yield { name, location: locationOf(resource), policy: offered };
     }
@@ -272,7 +272,7 @@ export class ResourceSource implements PolicySource {
     return readingOf(await this.#judge(resource, text)).compiled;
   }
 
-  #judge(resource: PolicyResource, text: string): Promise<PolicySet> {
+  #judge(resource: PolicyResource, text: string): Promise<CompiledSet> {
     const { client, compile } = this.#options;
     const { namespace, policy } = resource;
     const confined = namespace === client.namespace ? undefined : namespace;
@@ -289,7 +289,7 @@ export class ResourceSource implements PolicySource {
 
   #leftOut(): ReadonlyMap<string, string> {
     const all = this.#options.active().leftOutOf(this.origin);
-    return new Map(all.map(({ claim, why }) => [claim.name, why]));
+    return new Map(all.map(({ candidate, why }) => [candidate.name, why]));
   }
 
   #attached(): readonly Attached[] {
@@ -352,14 +352,14 @@ function targetsOf(policy: CompiledPolicy | undefined): readonly Target[] {
   return (policy?.needs ?? []).flatMap(({ target }) => (target === undefined ? [] : [target]));
 }
 
-function readingOf({ policies, findings, warnings }: PolicySet) {
+function readingOf({ policies, findings, warnings }: CompiledSet) {
   return {
-    compiled: findings.length === 0 ? policies[0]?.of : undefined,
-    findings: findings.map(({ of }) => ({
-      path: of.path,
-      message: `wanted ${of.wanted}, got ${of.got}`,
+    compiled: findings.length === 0 ? policies[0] : undefined,
+    findings: findings.map(({ path, wanted, got }) => ({
+      path,
+      message: `wanted ${wanted}, got ${got}`,
     })),
-    warnings: warnings.map(({ of }) => of),
+    warnings,
   };
 }
 

@@ -5,7 +5,7 @@
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Replicas } from "#circuit/component.ts";
-import type { Batch } from "#store/store.ts";
+import type { StoreUpdate } from "#store/store.ts";
 import { type ReportedReplicas, readReplicas } from "#sync/follow/replicas.ts";
 import { REPLICAS } from "#sync/keys.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
@@ -33,7 +33,7 @@ export class ScaleReports {
   }
 
   /** Applies a batch of changes of the store. */
-  apply({ puts, deletes }: Batch): void {
+  apply({ puts, deletes }: StoreUpdate): void {
     for (const key of deletes) if (this.#reports.has(key)) this.#forgetLater(key);
     for (const { key, value } of puts) {
       if (!key.startsWith(REPLICAS)) continue;

@@ -13,7 +13,7 @@ import { Scaler, type Wanted } from "#kube/scale/scaler.ts";
 import type { ScaledObject } from "#policy/compiled.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
 import { LeasedKeys } from "#store/leased-keys.ts";
-import type { Batch, Store } from "#store/store.ts";
+import type { Store, StoreUpdate } from "#store/store.ts";
 import {
   readPodScaler,
   readScaleDecision,
@@ -119,7 +119,7 @@ export class Scaling implements MetricSource {
     this.#options.closed();
   }
 
-  #apply({ puts, deletes }: Batch): void {
+  #apply({ puts, deletes }: StoreUpdate): void {
     for (const key of deletes) {
       if (key.startsWith(SCALERS)) this.#scalers.delete(key.slice(SCALERS.length));
       else if (key.startsWith(DECISIONS)) this.#decisions.delete(key.slice(DECISIONS.length));

@@ -8,9 +8,9 @@ import type { Log } from "#base/log.ts";
 import { listed } from "#base/text/listed.ts";
 import type { ScaledObject } from "#policy/compiled.ts";
 import type { Target } from "#policy/document/targets.ts";
-import type { PolicyWarning, Warning } from "#policy/document/warning.ts";
+import type { PolicyWarning } from "#policy/document/warning.ts";
 import { runningWarningLine } from "#policy/format.ts";
-import { needChecker } from "#policy/needs.ts";
+import { type NeedWarning, needChecker } from "#policy/unmet-needs.ts";
 import { Slices } from "#runtime/life/slices.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
@@ -115,9 +115,9 @@ export class PolicyWarnings implements MetricSource {
     const isUnused = watch && ((group: string, point: string) => watch.isUnused(group, point));
     const known = { knowsMetric, labels, agentGroups, isUnused, scaling, attaching };
     const warningsOf = needChecker(policies, known);
-    const unmet = new Map<string, readonly Warning[]>();
+    const unmet = new Map<string, readonly NeedWarning[]>();
     for (const { name, needs } of policies) {
-      const warnings: Warning[] = [];
+      const warnings: NeedWarning[] = [];
       for (const need of needs) {
         warnings.push(...warningsOf(need));
         await slices.pause();

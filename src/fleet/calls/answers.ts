@@ -5,7 +5,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import { LeaseOnDemand } from "#store/lease-on-demand.ts";
-import type { Batch, Store } from "#store/store.ts";
+import type { Store, StoreUpdate } from "#store/store.ts";
 import { requestKey, responseKey } from "#sync/keys.ts";
 import { followStore } from "../follow-store.ts";
 import type { FunctionRunner } from "./functions.ts";
@@ -56,7 +56,7 @@ export class Answers {
     await this.#lease.revoke();
   }
 
-  #apply({ puts, deletes }: Batch): void {
+  #apply({ puts, deletes }: StoreUpdate): void {
     // The answer goes with the request: the controller has it, or has ended.
     const over = deletes.filter((key) => this.#open.delete(key));
     if (over.length > 0) void this.#drop(over);

@@ -3,7 +3,7 @@
 import { type Chance, uuid } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
 import { LeaseOnDemand } from "#store/lease-on-demand.ts";
-import type { Batch, Store } from "#store/store.ts";
+import type { Store, StoreUpdate } from "#store/store.ts";
 import { RESPONSES, requestKey, responseKey } from "#sync/keys.ts";
 import type { Member } from "../members.ts";
 import { CALL_LEASE_MS } from "./answers.ts";
@@ -92,7 +92,7 @@ export class Questions {
     }
   }
 
-  #apply({ puts }: Batch): void {
+  #apply({ puts }: StoreUpdate): void {
     for (const { key, value } of puts) this.#waiting.get(key)?.resolve(value);
   }
 

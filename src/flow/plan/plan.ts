@@ -52,13 +52,13 @@ export interface Plan {
 }
 
 /** A limiter and the state to which it is bound. */
-interface Bound {
+interface BoundMember {
   readonly limiter: Limiter;
   readonly state: LimiterState;
 }
 
 /** Binds a limiter rule to its state for one control point. */
-export type Bind = (rule: LimiterRule, slots: LabelSlots) => Bound;
+export type Bind = (rule: LimiterRule, slots: LabelSlots) => BoundMember;
 
 /** Compiles rules that are `inOrder` for the agents of one group, in steps. Throws a Fault when one does not compile. */
 export function* compilePlan(

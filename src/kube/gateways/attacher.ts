@@ -7,7 +7,7 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Target } from "#policy/document/targets.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
-import { needsAttachment } from "#policy/needs.ts";
+import { needsAttachment } from "#policy/unmet-needs.ts";
 import type { KubeClient } from "../api/client.ts";
 import { fieldOf, type OwnerReference, pathOf } from "../api/objects.ts";
 import {

@@ -4,18 +4,11 @@
 import type { Configs } from "#circuit/plan.ts";
 import type { Component, NestedCircuit } from "../language/policy.ts";
 import type { InPort, OutPort } from "../language/ports.ts";
-import { aiadLoadScheduler } from "./composites/aiad-load-scheduler.ts";
-import { aimdLoadScheduler } from "./composites/aimd-load-scheduler.ts";
 import { autoScaler } from "./composites/auto-scaler.ts";
-import { concurrencyLimiter } from "./composites/concurrency-limiter.ts";
-import { concurrencyScheduler } from "./composites/concurrency-scheduler.ts";
-import { loadRamp } from "./composites/load-ramp.ts";
-import { loadScheduler } from "./composites/load-scheduler.ts";
+import { LIMITERS } from "./composites/limiters.ts";
+import { LOAD_SCHEDULERS } from "./composites/load-scheduler.ts";
 import { podScaler } from "./composites/pod-scaler.ts";
-import { quotaScheduler } from "./composites/quota-scheduler.ts";
-import { rangeDrivenLoadScheduler } from "./composites/range-driven-load-scheduler.ts";
-import { rateLimiter } from "./composites/rate-limiter.ts";
-import { sampler } from "./composites/sampler.ts";
+import { SAMPLERS } from "./composites/sampler.ts";
 import { type Draft, type LeafDraft, type Owner, type Source, sourceOf } from "./draft.ts";
 
 /** Members of a component that hold a choice of components, or a circuit. */
@@ -49,20 +42,10 @@ type Drafts<C> = {
   [K in keyof C]-?: (component: NonNullable<C[K]>, owner: Owner) => Draft;
 };
 
-/** One row for each kind of `flow_control`; each has a file in `composites/`. */
 const FLOW_CONTROL: Readonly<Drafts<Member<"flow_control">>> = {
-  rate_limiter: rateLimiter,
-  quota_scheduler: quotaScheduler,
-  concurrency_limiter: concurrencyLimiter,
-  concurrency_scheduler: concurrencyScheduler,
-  sampler,
-  load_ramp: loadRamp,
-  load_scheduler: loadScheduler,
-  aimd_load_scheduler: (aimd, owner) => aimdLoadScheduler("aimd_load_scheduler", aimd, owner),
-  adaptive_load_scheduler: (adaptive, owner) =>
-    aimdLoadScheduler("adaptive_load_scheduler", adaptive, owner),
-  aiad_load_scheduler: aiadLoadScheduler,
-  range_driven_load_scheduler: rangeDrivenLoadScheduler,
+  ...LIMITERS,
+  ...SAMPLERS,
+  ...LOAD_SCHEDULERS,
 };
 
 const AUTO_SCALE: Readonly<Drafts<Member<"auto_scale">>> = {

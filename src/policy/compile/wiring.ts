@@ -5,10 +5,10 @@
 import type { Dialect } from "#promql/result.ts";
 import { validateQuery } from "#promql/validate.ts";
 import type { Refuse } from "../document/finding.ts";
-import type { Path } from "../document/tree.ts";
-import { quote } from "../document/tree.ts";
+import { type Path, quote } from "../document/tree.ts";
 import { type Component, component as table } from "../language/policy.ts";
-import { eachPort } from "./ports.ts";
+import { type InPort, inPort, type OutPort, outPort } from "../language/ports.ts";
+import { visitMessages } from "../walk.ts";
 
 export interface Wired {
   readonly components: readonly Component[];
@@ -31,19 +31,20 @@ function checkScope(scope: Scope, queries: Dialect, refuse: Refuse): void {
   const read: { readonly name: string; readonly path: Path }[] = [];
   for (const [at, component] of scope.components.entries()) {
     const id = `${scope.id}.${at}`;
-    eachPort(table, component, [...scope.path, at], {
-      in: ({ signal_name: name }, path) => {
-        if (name !== undefined) read.push({ name, path });
-      },
-      out: ({ signal_name: name }, path) => {
-        if (name === undefined) return;
-        const first = written.get(name);
-        if (first === undefined) written.set(name, id);
-        else {
-          const got = `a second writer of signal ${name} of circuit ${scope.id} (first: ${first})`;
-          refuse(path, "one writer for each signal of a circuit", got);
-        }
-      },
+    const note = ({ signal_name: name }: InPort | OutPort, path: Path, reads: boolean): void => {
+      if (name === undefined) return;
+      if (reads) read.push({ name, path });
+      else if (!written.has(name)) written.set(name, id);
+      else {
+        const got = `a second writer of signal ${name} of circuit ${scope.id} (first: ${written.get(name)})`;
+        refuse(path, "one writer for each signal of a circuit", got);
+      }
+    };
+    visitMessages(table, component, [...scope.path, at], ({ message, value, path, outer }) => {
+      const isPort = message === inPort || message === outPort;
+      if (isPort) note(value as InPort | OutPort, path, message === inPort);
+      // The components of a nested circuit have signals of their own.
+      return message !== table || outer === undefined;
     });
   }
   for (const { name, path } of read) {

@@ -6,6 +6,8 @@ import type { Warning, WarningCode } from "./warning.ts";
 
 /** One reason why a document is invalid. */
 export interface Finding {
+  /** The text, as messages name it: a file's path. */
+  readonly source: string;
   readonly at: Position;
   /** Path of the offending part as text, such as `circuit.components[2]`; "" is the whole document. */
   readonly path: string;
@@ -30,11 +32,17 @@ type Place = Position | (() => Position);
 
 /** Collects findings and warnings about one text. */
 export class Report {
+  /** The text, as messages name it. */
+  readonly source: string;
   readonly #findings: Finding[] = [];
   readonly #warnings: Warning[] = [];
   #faults = 0;
   #warningCount = 0;
   #spent = 0;
+
+  constructor(source = "") {
+    this.source = source;
+  }
 
   /** Number of findings, including those that were not kept. */
   get faults(): number {
@@ -47,13 +55,15 @@ export class Report {
   }
 
   refuse(at: Place, path: Path, wanted: string, got: string): void {
-    if (!this.full) this.#findings.push(finding(placeOf(at), path, wanted, got));
+    if (!this.full) this.#findings.push(this.#finding(placeOf(at), path, wanted, got));
     this.#faults += 1;
   }
 
   warn(code: WarningCode, at: Place, path: Path, text: string): void {
     if (this.#warningCount < MAX_KEPT) {
-      this.#warnings.push({ code, at: placeOf(at), path: cut(formatPath(path)), text: cut(text) });
+      const { source } = this;
+      const place = { source, at: placeOf(at), path: cut(formatPath(path)) };
+      this.#warnings.push({ code, ...place, text: cut(text) });
     }
     this.#warningCount += 1;
   }
@@ -84,13 +94,19 @@ export class Report {
     const unique = new Map(this.#findings.map((each) => [JSON.stringify(each), each]));
     const repeated = this.#findings.length - unique.size;
     return listed([...unique.values()], this.#faults - repeated, (at, more) =>
-      finding(at, [], wanted, more),
+      this.#finding(at, [], wanted, more),
     );
+  }
+
+  #finding(at: Position, path: Path, wanted: string, got: string): Finding {
+    const { source } = this;
+    return { source, at, path: cut(formatPath(path)), wanted: cut(wanted), got: cut(got) };
   }
 
   get warnings(): readonly Warning[] {
     return listed(this.#warnings, this.#warningCount, (at, text) => ({
       code: "unusual_value",
+      source: this.source,
       at,
       path: "",
       text,
@@ -113,10 +129,6 @@ function listed<T extends { readonly at: Position }>(
   const end = sorted.at(-1);
   if (end === undefined || count === kept.length) return sorted;
   return [...sorted, last(end.at, `these and ${count - kept.length} more`)];
-}
-
-export function finding(at: Position, path: Path, wanted: string, got: string): Finding {
-  return { at, path: cut(formatPath(path)), wanted: cut(wanted), got: cut(got) };
 }
 
 function cut(text: string): string {

@@ -3,12 +3,12 @@
 
 import { Composer, type CST, type Document, isScalar, LineCounter, Parser } from "yaml";
 import { type Finding, Report } from "./finding.ts";
-import type { Position, Tree } from "./tree.ts";
+import { type Position, START, type Tree } from "./tree.ts";
 import { deeperNesting, MAX_DEPTH, TreeBuilder } from "./tree-builder.ts";
 import type { Warning } from "./warning.ts";
 import { type PolicyDocument, unwrap } from "./wrappers.ts";
 
-export interface Reading {
+export interface ReadDocuments {
   readonly documents: readonly PolicyDocument[];
   readonly findings: readonly Finding[];
   readonly warnings: readonly Warning[];
@@ -16,8 +16,6 @@ export interface Reading {
 
 /** Errors reported for a document that is not YAML: later ones mostly follow from the first. */
 const MAX_ERRORS = 5;
-
-const START: Position = { line: 1, column: 1 };
 
 /**
  * `defaultName` is the name of a policy that has none, unless it is one of a list: the file name without its extension.
@@ -28,7 +26,7 @@ export function readPolicies(
   defaultName: string,
   report = new Report(),
   namespace?: string,
-): Reading {
+): ReadDocuments {
   const documents: PolicyDocument[] = [];
   const before = report.faults;
   const roots = parse(text, report);

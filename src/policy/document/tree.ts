@@ -7,6 +7,9 @@ export interface Position {
   readonly column: number;
 }
 
+/** The start of a text. */
+export const START: Position = { line: 1, column: 1 };
+
 export interface TreeEntry {
   readonly key: string;
   readonly keyAt: Position;

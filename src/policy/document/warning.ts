@@ -53,6 +53,8 @@ export interface PolicyWarning {
 
 /** A warning about a text. */
 export interface Warning extends PolicyWarning {
+  /** The text, as messages name it. */
+  readonly source: string;
   readonly at: Position;
 }
 

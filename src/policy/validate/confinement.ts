@@ -4,11 +4,11 @@
 import type { Refuse } from "../document/finding.ts";
 import { isControlPointOf } from "../document/targets.ts";
 import { type Path, quote } from "../document/tree.ts";
-import type { Message, Type } from "../language/field.ts";
 import { type Policy, policy as policyTable } from "../language/policy.ts";
 import { type KubernetesObjectSelector, kubernetesObjectSelector } from "../language/scale.ts";
 import { type Selector, selector as selectorTable } from "../language/selector.ts";
 import { alerterParameters } from "../language/signals.ts";
+import { visitMessages } from "../walk.ts";
 
 /** Milliseconds. Every tick costs the controller, which all namespaces share. */
 const LEAST_INTERVAL_MS = 1_000;
@@ -32,7 +32,7 @@ export function checkConfinement(
   path: Path,
   refuse: Refuse,
 ): void {
-  for (const { message, value, path: inner } of messagesIn(policyTable, policy, path)) {
+  visitMessages(policyTable, policy, path, ({ message, value, path: inner }) => {
     if (message === selectorTable) checkService(value as Selector, namespace, inner, refuse);
     if (message === kubernetesObjectSelector) {
       const { namespace: scaled } = value as KubernetesObjectSelector;
@@ -47,7 +47,7 @@ export function checkConfinement(
       for (const label of LABELS_OF_ALERTS)
         if (labels.has(label)) refuse([...inner, "labels", label], wanted, label);
     }
-  }
+  });
   checkResources(policy, namespace, [...path, "resources"], refuse);
   const interval = policy.circuit?.evaluation_interval ?? 0;
   if (interval !== 0 && interval < LEAST_INTERVAL_MS) {
@@ -100,30 +100,5 @@ function checkResources(
   for (const [key, count] of Object.entries(collected)) {
     const wanted = "none: agents collect what they name for every namespace";
     if (count > 0) refuse([...path, key], wanted, String(count));
-  }
-}
-
-interface Part {
-  readonly message: Message;
-  readonly value: unknown;
-  readonly path: Path;
-}
-
-/** The messages of a document, from the outside to the inside. */
-function* messagesIn(message: Message, value: unknown, path: Path): Generator<Part> {
-  yield { message, value, path };
-  const members = value as Readonly<Record<string, unknown>>;
-  for (const [name, { type }] of Object.entries(message.fields)) {
-    yield* partsIn(type, members[name], [...path, name]);
-  }
-}
-
-function* partsIn(type: Type, value: unknown, path: Path): Generator<Part> {
-  if (value === undefined) return;
-  if (type.kind === "message") yield* messagesIn(type.of(), value, path);
-  if (type.kind !== "list" && type.kind !== "map") return;
-  // Arrays and maps both have entries.
-  for (const [key, item] of (value as ReadonlyMap<string, unknown>).entries()) {
-    yield* partsIn(type.of.type, item, [...path, key]);
   }
 }

@@ -120,7 +120,7 @@ export const CALLS: ReadonlyMap<string, MakeCall> = new Map<string, MakeCall>([
   [
     "label_replace",
     vectorOf(([first, ...texts]) => {
-      const [target = "", template = "", source = "", expression = ""] = texts.map(textOf);
+      const [target = "", template = "", source = "", expression = ""] = texts.map(stringOperand);
       const [of, relabel] = [
         vectorOperand(first),
         labelReplace(target, template, source, expression),
@@ -219,7 +219,7 @@ function aggregate(expr: Aggregate): VectorEvaluator {
   const [parameter, operand] = expr.args.length > 1 ? expr.args : [undefined, expr.args[0]];
   const of = vectorOperand(operand);
   if (expr.op === "count_values") {
-    const run = compileCountValues(expr, textOf(parameter));
+    const run = compileCountValues(expr, stringOperand(parameter));
     return (moment) => run(of(moment));
   }
   const run = compileAggregate(expr);
@@ -264,7 +264,7 @@ function numberOperand(expr: Expr | undefined): NumberEvaluator {
   return of.run;
 }
 
-function textOf(expr: Expr | undefined): string {
+function stringOperand(expr: Expr | undefined): string {
   const bare = withoutParentheses(expr);
   if (bare?.kind !== "string") throw failed("wanted a string");
   return bare.value;

@@ -7,7 +7,7 @@ import type { Flow, Pending, SlotRef, Verdict } from "#flow/flow.ts";
 import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
 import { inventoryOf } from "#flow/inventory.ts";
 import { Rulebook } from "#flow/rulebook.ts";
-import type { Batch } from "#store/store.ts";
+import type { StoreUpdate } from "#store/store.ts";
 import { readBatch } from "#sync/follow/batch.ts";
 import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
@@ -47,7 +47,7 @@ export class VirtualAgent {
   }
 
   /** Applies a change of the store. Returns what was not applied: the reasons by store key. */
-  apply(batch: Batch): ReadonlyMap<string, string> {
+  apply(batch: StoreUpdate): ReadonlyMap<string, string> {
     const { rules, numbers, notRun, faults } = readBatch(this.#group, batch);
     const notApplied = new Map(notRun);
     for (const [key, fault] of faults) notApplied.set(key, fault.message);

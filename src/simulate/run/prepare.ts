@@ -4,8 +4,8 @@
 import { Fault } from "#base/fault.ts";
 import { nearest } from "#base/text/spelling.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
-import { type Finding, finding } from "#policy/document/finding.ts";
-import { quote } from "#policy/document/tree.ts";
+import { type Finding, Report } from "#policy/document/finding.ts";
+import { quote, START } from "#policy/document/tree.ts";
 import { validateQuery } from "#promql/validate.ts";
 import { oversized } from "../scenario/bounds.ts";
 import type { Expectation } from "../scenario/expectation.ts";
@@ -20,7 +20,7 @@ import {
 } from "./answers.ts";
 import { aliases, MODEL_SERIES, type ModelSeries, modelName } from "./names.ts";
 import { classesOf } from "./results/outcomes.ts";
-import { findUnreadKeys } from "./unread.ts";
+import { refuseUnreadKeys } from "./unread.ts";
 
 /** All accepted names, each with the full names that it may refer to. */
 export type SeriesNames = ReadonlyMap<string, readonly string[]>;
@@ -46,7 +46,7 @@ class Preparation {
   readonly #policies: readonly CompiledPolicy[];
   readonly #scenario: Scenario;
   readonly #files: ReadonlyMap<string, string>;
-  readonly #findings: Finding[] = [];
+  readonly #report: Report;
   readonly #names: SeriesNames;
 
   constructor(
@@ -56,6 +56,7 @@ class Preparation {
   ) {
     this.#policies = policies;
     this.#scenario = scenario;
+    this.#report = new Report(scenario.source);
     this.#files = files;
     const plans = policies.flatMap(({ circuit }) => circuit ?? []);
     const names = new Map(aliases(plans));
@@ -81,9 +82,7 @@ class Preparation {
     for (const expectation of expectations) this.#checkExpectation(expectation);
     for (const name of plot.flatMap(({ series }) => series)) this.#checkName(name, name.value);
     return {
-      findings: this.#findings.toSorted(
-        (a, b) => a.at.line - b.at.line || a.at.column - b.at.column,
-      ),
+      findings: this.#report.findings,
       names: this.#names,
       scripts,
       queries: open.map(({ query }) => query),
@@ -99,7 +98,7 @@ class Preparation {
       for (const { policy, component } of meant) {
         const own = scripts.get(policy) ?? new Map<string, Scripted>();
         if (own.has(component)) {
-          this.#report(placed, "one series for each query", `another for ${policy} ${component}`);
+          this.#refuse(placed, "one series for each query", `another for ${policy} ${component}`);
         }
         if (answers !== undefined) scripts.set(policy, own.set(component, answers));
       }
@@ -114,7 +113,7 @@ class Preparation {
       const { message } = Fault.from(thrown);
       const file = value.source.kind === "recording" ? value.source.of.file : "";
       const [wanted = message, got = "another"] = message.replace(/^wanted /, "").split(", got ");
-      this.#findings.push(finding(at, [...path, "recording"], `${file}: ${wanted}`, got));
+      this.#report.refuse(at, [...path, "recording"], `${file}: ${wanted}`, got);
       return undefined;
     }
   }
@@ -130,7 +129,7 @@ class Preparation {
       asked.length === 0
         ? "a policy that asks queries"
         : `one out of ${[...new Set(asked)].join(", ")}`;
-    this.#report(placed, wanted, component ?? quote(query ?? ""));
+    this.#refuse(placed, wanted, component ?? quote(query ?? ""));
   }
 
   /** Queries without a script must be supported by the local evaluator. */
@@ -138,7 +137,7 @@ class Preparation {
     for (const { policy, component, query } of open) {
       for (const fault of validateQuery(query, "own")) {
         const wanted = `a series for the query of ${policy} ${component}, which cannot be answered here: ${fault}`;
-        this.#findings.push(finding({ line: 1, column: 1 }, ["series"], wanted, "none"));
+        this.#report.refuse(START, ["series"], wanted, "none");
       }
     }
   }
@@ -147,7 +146,7 @@ class Preparation {
     const plans = this.#policies.flatMap(({ circuit }) => circuit ?? []);
     const over = oversized(plans, this.#scenario.durationMs);
     if (over === undefined) return;
-    this.#findings.push(finding({ line: 1, column: 1 }, ["duration"], over.wanted, over.got));
+    this.#report.refuse(START, ["duration"], over.wanted, over.got);
   }
 
   #checkChanges(): void {
@@ -156,7 +155,7 @@ class Preparation {
       this.#checkPolicy(placed, policy);
       this.#checkTime(placed, "at", at);
       const meant = this.#policies.filter(({ name }) => policy === undefined || name === policy);
-      if (meant.length > 0) this.#findings.push(...findUnreadKeys(placed, meant));
+      if (meant.length > 0) refuseUnreadKeys(placed, meant, this.#report);
     }
   }
 
@@ -167,7 +166,7 @@ class Preparation {
     if (phase !== undefined && !names.includes(phase)) this.#unknown(placed, "phase", phase, names);
     if (from !== undefined) this.#checkTime(placed, "from", from);
     if (until !== undefined && until > this.#scenario.durationMs) {
-      this.#report(
+      this.#refuse(
         placed,
         `until within the duration, ${this.#scenario.durationMs} ms`,
         `${until} ms`,
@@ -180,7 +179,7 @@ class Preparation {
         this.#unknown(placed, "service", service, known);
       } else if (classesOf(measure.which, services).size === 0) {
         const got = Object.entries(labels).map(([label, value]) => `${label}=${value}`);
-        this.#report(placed, "labels of a request class", got.join(" ") || "no service");
+        this.#refuse(placed, "labels of a request class", got.join(" ") || "no service");
       }
     } else if (measure.kind !== "alerts") this.#checkName(placed, measure.name);
   }
@@ -189,14 +188,14 @@ class Preparation {
   #checkName(placed: Located<unknown>, name: string): void {
     const found = this.#names.get(name) ?? [];
     if (found.length > 1) {
-      this.#report(placed, `one signal: ${found.join(" or ")}`, quote(name));
+      this.#refuse(placed, `one signal: ${found.join(" or ")}`, quote(name));
       return;
     }
     if (found.length === 1) return;
     const known = [...this.#names.keys()];
     if (this.#policies.length === 0 && nearest(name, known) === undefined) {
       const wanted = "a series of a service, or a policy that has such a signal: this run has none";
-      this.#report(placed, wanted, quote(name));
+      this.#refuse(placed, wanted, quote(name));
     } else this.#unknown(placed, "signal or model series", name, known);
   }
 
@@ -208,17 +207,17 @@ class Preparation {
   #checkTime(placed: Located<unknown>, key: string, at: number): void {
     const { durationMs } = this.#scenario;
     if (at >= durationMs)
-      this.#report(placed, `${key} before the end, ${durationMs} ms`, `${at} ms`);
+      this.#refuse(placed, `${key} before the end, ${durationMs} ms`, `${at} ms`);
   }
 
   #unknown(placed: Located<unknown>, what: string, got: string, known: readonly string[]): void {
     const near = nearest(got, known);
     const short = known.filter((name) => !name.includes("/"));
     const hint = near === undefined ? `: ${short.join(", ")}` : `; did you mean ${near}?`;
-    this.#report(placed, `a ${what}${hint}`, quote(got));
+    this.#refuse(placed, `a ${what}${hint}`, quote(got));
   }
 
-  #report({ at, path }: Located<unknown>, wanted: string, got: string): void {
-    this.#findings.push(finding(at, path, wanted, got));
+  #refuse({ at, path }: Located<unknown>, wanted: string, got: string): void {
+    this.#report.refuse(at, path, wanted, got);
   }
 }

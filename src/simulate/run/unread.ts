@@ -2,7 +2,7 @@
 // would change nothing, so here they are faults.
 
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
-import { type Finding, finding } from "#policy/document/finding.ts";
+import type { Report } from "#policy/document/finding.ts";
 import { locate, plain, quote } from "#policy/document/tree.ts";
 import { dynamicKeysOf, type UnreadKey, unreadKeys } from "#policy/dynamic.ts";
 import type { Located } from "../scenario/schema.ts";
@@ -12,22 +12,20 @@ import type { Change } from "../scenario.ts";
 const MAX_LISTED = 20;
 
 /** `policies` are those that the change is for: each key must be read by one of them. */
-export function findUnreadKeys(
+export function refuseUnreadKeys(
   { value, path }: Located<Change>,
   policies: readonly CompiledPolicy[],
-): readonly Finding[] {
+  report: Report,
+): void {
   const { values } = value;
-  if (values.kind !== "map") return [];
+  if (values.kind !== "map") return;
   const keys = dynamicKeysOf(policies.map(({ document }) => document));
   const unread = unreadKeys(keys, plain(values) as JsonObject, MAX_LISTED);
-  return unread.map((each) =>
-    finding(
-      locate(values, each.path),
-      [...path, "values", ...each.path],
-      wantedOf(each, [...keys.keys()]),
-      quote(each.key),
-    ),
-  );
+  for (const each of unread) {
+    const wanted = wantedOf(each, [...keys.keys()]);
+    const where = [...path, "values", ...each.path];
+    report.refuse(locate(values, each.path), where, wanted, quote(each.key));
+  }
 }
 
 function wantedOf({ near }: UnreadKey, known: readonly string[]): string {

@@ -1,8 +1,9 @@
 // A batch of stored changes as rules and numbers for the agents of one group.
 
 import { Fault } from "#base/fault.ts";
+import type { RuleChanges } from "#flow/rulebook.ts";
 import type { LimiterNumbers, Rule } from "#flow/rules.ts";
-import type { Batch } from "#store/store.ts";
+import type { StoreUpdate } from "#store/store.ts";
 import {
   type AgentKey,
   COMPLETE,
@@ -28,13 +29,8 @@ export function agentPrefixes(group: string): readonly string[] {
   return [...ofKinds, COMPLETE];
 }
 
-/**
- * The changes of a batch. Rules and numbers are keyed alike (`<kind>/<last segment of the key>`), so the same
- * key names a limiter's rule and its numbers; `undefined` means that the store no longer has the key.
- */
-export interface RuleChanges {
-  readonly rules: ReadonlyMap<string, Rule | undefined>;
-  readonly numbers: ReadonlyMap<string, LimiterNumbers | undefined>;
+/** An update of the store, decoded. Keys are `<kind>/<last segment of the store key>`. */
+export interface DecodedUpdate extends RuleChanges {
   /** Parts of rules that this version of the agent does not run, by store key. */
   readonly notRun: ReadonlyMap<string, string>;
   /** Values that could not be read, by store key. The previous value of such a key stays in force. */
@@ -42,7 +38,7 @@ export interface RuleChanges {
 }
 
 /** Reads what a batch changes for the agents of one group. Kinds that agents do not run are skipped. */
-export function readBatch(group: string, batch: Batch): RuleChanges {
+export function readBatch(group: string, batch: StoreUpdate): DecodedUpdate {
   const rules = new Map<string, Rule | undefined>();
   const numbers = new Map<string, LimiterNumbers | undefined>();
   const notRun = new Map<string, string>();

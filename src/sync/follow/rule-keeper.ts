@@ -3,7 +3,7 @@
 // rules needs evidence: the controller that removed them says so afterwards, under the key `COMPLETE`.
 
 import type { Clock } from "#base/clock.ts";
-import type { Batch } from "#store/store.ts";
+import type { StoreUpdate } from "#store/store.ts";
 import { COMPLETE, groupPrefix, parseAgentKey } from "../keys.ts";
 
 /**
@@ -23,12 +23,12 @@ interface KeepRulesOptions {
 
 /** The batches without deletes that nobody is known to have made; those follow once a controller has written again. */
 export async function* keepRules(
-  batches: AsyncIterable<Batch>,
+  batches: AsyncIterable<StoreUpdate>,
   { group, clock, kept }: KeepRulesOptions,
-): AsyncIterable<Batch> {
+): AsyncIterable<StoreUpdate> {
   const keeper = new RuleKeeper(group);
   const source = batches[Symbol.asyncIterator]();
-  let next: Promise<IteratorResult<Batch>> | undefined;
+  let next: Promise<IteratorResult<StoreUpdate>> | undefined;
   let reported = 0;
   let disarmReport: (() => void) | undefined;
   let disarmSettled: () => void = () => undefined;
@@ -48,7 +48,7 @@ export async function* keepRules(
       wake = () => settled.resolve(undefined);
       if (isSettled) wake();
       const result = await Promise.race([next, settled.promise]);
-      let batch: Batch;
+      let batch: StoreUpdate;
       if (result === undefined) {
         isSettled = false;
         batch = keeper.release();
@@ -107,7 +107,7 @@ export class RuleKeeper {
   }
 
   /** The part of a batch that is to be applied. */
-  take(batch: Batch): Batch {
+  take(batch: StoreUpdate): StoreUpdate {
     const { revision, puts, deletes, reset = false } = batch;
     this.#revision = revision;
     const emptied = this.#note(batch);
@@ -125,7 +125,7 @@ export class RuleKeeper {
   }
 
   /** The deletes that were held back: they count from now on. */
-  release(): Batch {
+  release(): StoreUpdate {
     return { revision: this.#revision, puts: [], deletes: this.#takeKept() };
   }
 
@@ -136,7 +136,7 @@ export class RuleKeeper {
   }
 
   /** Whether a controller says that the store now has all that it publishes. */
-  #isConfirmed({ puts, deletes, reset = false }: Batch, emptied: boolean): boolean {
+  #isConfirmed({ puts, deletes, reset = false }: StoreUpdate, emptied: boolean): boolean {
     const entry = puts.find(({ key }) => key === COMPLETE);
     if (entry === undefined) {
       // A deleted key means that no controller confirms anything any more, unless everything else was deleted with it.
@@ -151,7 +151,7 @@ export class RuleKeeper {
   }
 
   /** Notes which keys the store has. Returns whether all keys of one kind are gone that had some. */
-  #note({ puts, deletes }: Batch): boolean {
+  #note({ puts, deletes }: StoreUpdate): boolean {
     for (const { key } of puts) {
       const place = this.#placeOf(key);
       if (place === undefined) continue;

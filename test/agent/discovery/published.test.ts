@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { memoryStore } from "#store/memory.ts";
-import type { Batch, Store } from "#store/store.ts";
+import type { Store, StoreUpdate } from "#store/store.ts";
 import { writeEntity } from "#sync/entities.ts";
 import { DISCOVERED, DISCOVERY, ENTITIES, entityKey } from "#sync/keys.ts";
 import { checked } from "../../kit/kube/fake-cluster.ts";
@@ -156,7 +156,7 @@ function aborted(signal: AbortSignal): Promise<void> {
 test("what the store lost, and what cannot be read, stays until a controller has written again", async (t) => {
   const store = memoryStore();
   await store.commit([put(OWN, "web"), COMPLETE]);
-  const resets: ((batch: Batch) => void)[] = [];
+  const resets: ((batch: StoreUpdate) => void)[] = [];
   const losing = storeWith(store, {
     async *watch(prefixes, signal) {
       const own = store.watch(prefixes, signal);
@@ -167,7 +167,7 @@ test("what the store lost, and what cannot be read, stays until a controller has
       for await (const batch of own) {
         yield batch;
         if (resets.length > 0) continue;
-        const reset = new Promise<Batch>((resolve) => resets.push(resolve));
+        const reset = new Promise<StoreUpdate>((resolve) => resets.push(resolve));
         const lost = await Promise.race([reset, aborted(signal)]);
         if (lost !== undefined) yield lost;
       }

@@ -14,7 +14,7 @@ import {
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { RuleSnapshot } from "#agent/rules/rule-snapshot.ts";
-import type { Batch } from "#store/store.ts";
+import type { StoreUpdate } from "#store/store.ts";
 import { keepRules } from "#sync/follow/rule-keeper.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { folderOf } from "../../kit/folder.ts";
@@ -24,7 +24,10 @@ import { until } from "../../kit/until.ts";
 const OWNER = { group: "default", namespace: "aperture" };
 const bytes = (text: string) => new TextEncoder().encode(text);
 
-function batch(puts: Readonly<Record<string, string>>, deletes: readonly string[] = []): Batch {
+function batch(
+  puts: Readonly<Record<string, string>>,
+  deletes: readonly string[] = [],
+): StoreUpdate {
   const written = { revision: 7, created: 7, leased: false };
   const entries = Object.entries(puts).map(([key, value]) => ({
     key,
@@ -36,11 +39,11 @@ function batch(puts: Readonly<Record<string, string>>, deletes: readonly string[
 
 /** The batches of a store that a test feeds. */
 function feed() {
-  const waiting: Batch[] = [];
+  const waiting: StoreUpdate[] = [];
   let wake = Promise.withResolvers<void>();
   let failure: Error | undefined;
   return {
-    push(next: Batch) {
+    push(next: StoreUpdate) {
       waiting.push(next);
       wake.resolve();
     },
@@ -48,7 +51,7 @@ function feed() {
       failure = thrown;
       wake.resolve();
     },
-    async *batches(): AsyncIterable<Batch> {
+    async *batches(): AsyncIterable<StoreUpdate> {
       for (;;) {
         await wake.promise;
         wake = Promise.withResolvers();
@@ -72,7 +75,7 @@ function agent(t: TestContext, path: string, owner = OWNER) {
     inUse: (savedAt) => void inUse.push(savedAt),
   });
   const store = feed();
-  const seen: Batch[] = [];
+  const seen: StoreUpdate[] = [];
   let thrown: unknown;
   const following = (async () => {
     for await (const next of snapshot.before(store.batches())) {
@@ -113,7 +116,7 @@ function agent(t: TestContext, path: string, owner = OWNER) {
   };
 }
 
-const entriesOf = ({ puts }: Batch) =>
+const entriesOf = ({ puts }: StoreUpdate) =>
   Object.fromEntries(puts.map(({ key, value }) => [key, new TextDecoder().decode(value)]));
 
 /** An agent that saw these rules and has ended. */
@@ -296,7 +299,7 @@ test("a store that comes back empty takes no rule of the snapshot away", async (
     inUse: () => undefined,
   });
   const store = feed();
-  const seen: Batch[] = [];
+  const seen: StoreUpdate[] = [];
   let lost = 0;
   const kept = (keys: number) => {
     lost = keys;

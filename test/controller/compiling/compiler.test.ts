@@ -104,7 +104,7 @@ test("small documents are compiled here and do not wait for large ones", async (
   const waits = echo("sleeps");
   waits.catch(() => undefined);
   const [set] = await compiler.compile([{ source: "a", defaultName: "v", text: variable() }]);
-  assert.equal(set?.policies[0]?.of.name, "v");
+  assert.equal(set?.policies[0]?.name, "v");
 });
 
 test("one process compiles one document at a time, in order; it ends when idle and is started again", async (t) => {

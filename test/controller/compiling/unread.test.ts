@@ -31,7 +31,7 @@ function plansOf(components: string) {
   const text = { source: "p", defaultName: "p", text: policy(components) };
   const whole = compileSet([text], { digest: sha256, queries: "own" });
   const ran = finish(compileText(text, { queries: "own" }));
-  const [from, to] = [whole, ran].map((set) => set.policies[0]?.of.circuit);
+  const [from, to] = [whole, ran].map((set) => set.policies[0]?.circuit);
   assert.ok(from && to, JSON.stringify(whole.findings));
   return { from, to };
 }

@@ -24,7 +24,7 @@ function versionOf(text: string, dynamicConfig?: JsonObject) {
   });
   const [policy] = set.policies;
   assert.ok(policy, JSON.stringify(set.findings));
-  return { policy: policy.of, dynamicConfig, origin: "file" } as const;
+  return { policy: policy, dynamicConfig, origin: "file" } as const;
 }
 
 function loopOf(text: string, dynamicConfig?: JsonObject) {

@@ -2,15 +2,15 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Entries, Outbox } from "#controller/loop/outbox.ts";
+import { Outbox, type StoreWrites } from "#controller/loop/outbox.ts";
 import type { CommitOptions, Entry, Op } from "#store/store.ts";
 import { fakeClock } from "../../kit/clock.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
-const entries = (given: Readonly<Record<string, string | undefined>>): Entries =>
+const entries = (given: Readonly<Record<string, string | undefined>>): StoreWrites =>
   new Map(
     Object.entries(given).map(([key, text]) => [key, text && bytes(text)] as const),
-  ) as Entries;
+  ) as StoreWrites;
 
 function outbox() {
   const clock = fakeClock();

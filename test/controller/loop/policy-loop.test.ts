@@ -21,7 +21,7 @@ function versionOf(text: string) {
   });
   const [policy] = set.policies;
   assert.ok(policy, JSON.stringify(set.findings));
-  return { policy: policy.of, dynamicConfig: undefined, origin: "file" } as const;
+  return { policy: policy, dynamicConfig: undefined, origin: "file" } as const;
 }
 
 interface Around {

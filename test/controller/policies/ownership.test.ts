@@ -2,13 +2,18 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { assignOwners, type Incumbent, type SourceOffers } from "#controller/policies/ownership.ts";
-import type { Offer, PolicyOrigin } from "#controller/policy-source.ts";
+import {
+  assignOwners,
+  type RunningPolicy,
+  type SourceCandidates,
+} from "#controller/policies/ownership.ts";
+import type { PolicyCandidate, PolicyOrigin } from "#controller/policy-source.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
 
 /** A policy with these flux meters. `hash` tells versions apart. */
 function policy(name: string, fluxMeters: readonly string[] = [], hash = "1"): CompiledPolicy {
   return {
+    source: `${name}.yaml`,
     name,
     hash,
     at: { line: 1, column: 1 },
@@ -28,10 +33,10 @@ function policy(name: string, fluxMeters: readonly string[] = [], hash = "1"): C
 }
 
 /** `a.yaml: p` offers policy p of that file; `q(m)` is a policy with flux meter m, `q!` one with a fault. */
-function offers(text: string): readonly Offer[] {
-  return text.split("; ").flatMap((group): Offer[] => {
+function candidates(text: string): readonly PolicyCandidate[] {
+  return text.split("; ").flatMap((group): PolicyCandidate[] => {
     const [location = "", names = ""] = group.split(": ");
-    return names.split(" ").flatMap((each): Offer[] => {
+    return names.split(" ").flatMap((each): PolicyCandidate[] => {
       const [, name = "", meter, fault] = /^(\w+)(?:\((\w+)\))?(!)?$/.exec(each) ?? [];
       if (name === "") return [];
       const meters = meter === undefined ? [] : [meter];
@@ -40,8 +45,11 @@ function offers(text: string): readonly Offer[] {
   });
 }
 
-const FILES = (text: string): SourceOffers => ({ origin: "file", offers: offers(text) });
-const API = (text: string): SourceOffers => ({ origin: "api", offers: offers(text) });
+const FILES = (text: string): SourceCandidates => ({
+  origin: "file",
+  candidates: candidates(text),
+});
+const API = (text: string): SourceCandidates => ({ origin: "api", candidates: candidates(text) });
 
 interface Row {
   readonly title: string;
@@ -156,7 +164,7 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-function incumbents(running: readonly string[]): ReadonlyMap<string, Incumbent> {
+function incumbents(running: readonly string[]): ReadonlyMap<string, RunningPolicy> {
   return new Map(
     running.map((text) => {
       const [origin = "", name = "", meter] = text.split(/[ ()]/);
@@ -172,7 +180,7 @@ for (const { title, files = "", api = "", running = [], owners, leftOut = [] } o
     const named = [...found.owners].map(([name, { origin }]) => `${origin} ${name}`);
     assert.deepEqual(named, owners);
     assert.deepEqual(
-      found.leftOut.map(({ claim }) => [claim.location, claim.name]),
+      found.leftOut.map(({ candidate }) => [candidate.location, candidate.name]),
       leftOut.map(([location, name]) => [location, name]),
     );
     for (const [at, [, , why]] of leftOut.entries()) {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import type { Fault } from "#base/fault.ts";
 import type { Call, HttpRequest } from "#base/handler.ts";
-import type { PolicySet } from "#policy/set.ts";
+import type { CompiledSet } from "#policy/set.ts";
 import { policyWebhook } from "../../../src/controller/resources/policy-webhook.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { fakePolicies, shareOf } from "../../kit/kube/fake-policies.ts";
@@ -147,7 +147,7 @@ test("without policy resources there is no such route", async (t) => {
 
 test("three policies are judged at a time, each for five seconds", async () => {
   const clock = fakeClock();
-  const compiled: ((set: PolicySet) => void)[] = [];
+  const compiled: ((set: CompiledSet) => void)[] = [];
   const { handle } = policyWebhook({
     compile: () => new Promise((done) => compiled.push(done)),
     namespaces: [],

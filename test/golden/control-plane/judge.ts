@@ -34,7 +34,7 @@ export function judgePolicy(folder: string): string | undefined {
   if (finding !== undefined) {
     return STRICTER.test(noteOf(folder)) ? undefined : `refused: ${findingLine(finding)}`;
   }
-  const [policy] = set.policies.map(({ of }) => of);
+  const [policy] = set.policies;
   if (policy === undefined) return "wanted one policy, got none";
   const { circuit } = policy;
   const plan = circuit === undefined ? undefined : renamed(circuit, policy.hash);

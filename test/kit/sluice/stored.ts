@@ -2,14 +2,14 @@
 
 import type { Rule } from "#flow/rules.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
-import type { Batch, Store } from "#store/store.ts";
+import type { Store, StoreUpdate } from "#store/store.ts";
 import { readBatch } from "#sync/follow/batch.ts";
 import { configEntries } from "#sync/publish/policy.ts";
 
 export function batchOf(
   entries: Iterable<readonly [key: string, value: Uint8Array | undefined]>,
   deletes: readonly string[] = [],
-): Batch {
+): StoreUpdate {
   const written = { revision: 1, created: 1, leased: false };
   const puts = [...entries].flatMap(([key, value]) =>
     value === undefined ? [] : [{ key, value, ...written }],

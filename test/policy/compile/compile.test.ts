@@ -237,7 +237,7 @@ describe("a set", () => {
   test("valid policies are returned even if others are invalid", () => {
     const { policies, findings } = set({ a: "circuit: {}", b: "circuit: {nope: 1}" });
     assert.deepEqual(
-      policies.map(({ of }) => of.name),
+      policies.map((each) => each.name),
       ["a"],
     );
     assert.equal(findings.length, 1);
@@ -261,7 +261,7 @@ test("two policies whose names give the same store key are refused", () => {
     compileSet(
       documents.map(([defaultName, text]) => ({ source: defaultName, defaultName, text })),
       { digest, queries: "prometheus" },
-    ).findings.map(({ of }) => of.got);
+    ).findings.map((each) => each.got);
   const [got, ...more] = together(
     ["a-policy-b", limiter("default")],
     ["b", limiter("default-policy-a")],
@@ -292,7 +292,7 @@ test("a loop of signals that nothing starts gives a warning where it closes; one
       queries: "prometheus",
     });
     assert.deepEqual(findings, []);
-    return warnings.map(({ of }) => `${of.path}: ${of.text}`);
+    return warnings.map((each) => `${each.path}: ${each.text}`);
   };
   const why =
     "a signal of a loop in which no component begins with a value, so it is never a valid number";
@@ -327,7 +327,7 @@ test("numbers that are allowed but rarely meant give a warning at the limiter", 
   });
   assert.deepEqual(findings, []);
   assert.deepEqual(
-    warnings.map(({ of }) => `${of.path}: ${of.text}`),
+    warnings.map((each) => `${each.path}: ${each.text}`),
     [
       "circuit.components[2].nested_circuit.components[1]: max_concurrency is never a valid number, so all flows pass",
       "circuit.components[3]: bucket_capacity is -3, which counts as 0",

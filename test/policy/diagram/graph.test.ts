@@ -18,7 +18,7 @@ function compiled(text: string, name = "drawn") {
   assert.deepEqual(set.findings, []);
   const [policy] = set.policies;
   assert.ok(policy);
-  return policy.of;
+  return policy;
 }
 
 const recorded = (name: string) =>

@@ -154,7 +154,7 @@ describe("findings of one text", () => {
   test("several documents in one text share the bound, also for duplicate names", () => {
     const found = judged(`${list(60, () => "circuit: {}\n---\n")}${list(60, () => "a: 1\n---\n")}`);
     assert.equal(found.findings.length, 101);
-    assert.equal(found.findings.at(-1)?.of.got, "these and 19 more");
+    assert.equal(found.findings.at(-1)?.got, "these and 19 more");
     assert.equal(found.policies.length, 60);
   });
 
@@ -194,7 +194,7 @@ describe("bounds hold for a text, not for each of its documents", () => {
     const half = meter(Array.from({ length: 6 }, () => matching("a{1,1000}")).join(","));
     assert.deepEqual(judged(half).findings, []);
     assert.ok(
-      judged(`${half}\n---\n${half}`).findings.some(({ of }) => /repeat less/.test(of.wanted)),
+      judged(`${half}\n---\n${half}`).findings.some((each) => /repeat less/.test(each.wanted)),
     );
   });
 });

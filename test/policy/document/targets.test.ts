@@ -31,16 +31,16 @@ function compiled(
   );
   const [policy] = policies;
   return {
-    findings: findings.map(({ of }) => `${of.path}: wanted ${of.wanted}, got ${of.got}`),
-    warnings: warnings.map(({ of }) => `${of.path}: ${of.text}`),
-    points: policy?.of.configs.flatMap(({ message }) =>
+    findings: findings.map((each) => `${each.path}: wanted ${each.wanted}, got ${each.got}`),
+    warnings: warnings.map((each) => `${each.path}: ${each.text}`),
+    points: policy?.configs.flatMap(({ message }) =>
       (message["selectors"] as readonly Record<string, string>[]).map((each) => [
         each["control_point"],
         each["service"],
       ]),
     ),
-    needs: policy?.of.needs.flatMap(({ target, path }) => (target ? [{ ...target, path }] : [])),
-    controlPoints: policy?.of.needs.flatMap(({ kind, path }) =>
+    needs: policy?.needs.flatMap(({ target, path }) => (target ? [{ ...target, path }] : [])),
+    controlPoints: policy?.needs.flatMap(({ kind, path }) =>
       kind === "control_point" ? [path] : [],
     ),
   };

@@ -103,7 +103,7 @@ function replayed() {
   const circuits = new CircuitMetrics();
   const metrics = new Metrics(PLAIN);
   metrics.add(circuits);
-  const version = { policy: policy.of, dynamicConfig: undefined, origin: "api" } as const;
+  const version = { policy: policy, dynamicConfig: undefined, origin: "api" } as const;
   const loop = new PolicyLoop(version, {
     clock,
     schedule: new Schedule(clock),

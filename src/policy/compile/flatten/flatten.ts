@@ -2,8 +2,8 @@
 // circuit, breaks loops, and orders the leaves so that every other wire is written before it is read.
 
 import type { CircuitPlan, Leaf, Signal, Wire } from "#circuit/plan.ts";
-import { canonicalJson } from "../../canonical.ts";
 import type { AgentConfig, Digest } from "../../compiled.ts";
+import { canonicalJson } from "../../message.ts";
 import type { CircuitDraft, Draft, LeafDraft, Source, Sources, Targets } from "../draft.ts";
 import { type Edge, loopedEdges } from "./loops.ts";
 import { orderOf } from "./order.ts";

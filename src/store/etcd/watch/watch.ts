@@ -7,7 +7,7 @@ import { setImmediate } from "node:timers";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import type { Batch, Entry } from "../../store.ts";
+import type { Entry, StoreUpdate } from "../../store.ts";
 import { Undelivered } from "../../undelivered.ts";
 import type { EtcdClient, WatchResponse, WatchStream } from "../client.ts";
 import { isCompacted, isOfTheFuture, isTransient } from "../faults.ts";
@@ -106,7 +106,7 @@ export class EtcdWatch {
   }
 
   /** The next difference; undefined when the watch was closed. Throws the fault that ended it. */
-  async next(): Promise<Batch | undefined> {
+  async next(): Promise<StoreUpdate | undefined> {
     for (;;) {
       if (this.#over) return undefined;
       if (this.#ended !== undefined) throw this.#ended;
