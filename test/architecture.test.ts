@@ -56,7 +56,6 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "kube/api": ["client", "runtime/life"],
   "kube/discovery": ["client", "runtime/life"],
   "kube/gateways": ["policy"],
-  "kube/injection": ["telemetry/metrics"],
   "kube/policies": ["policy"],
   prometheus: ["circuit", "promql", "client", "wire/protobuf"],
   telemetry: ["flow", "circuit", "wire", "client", "runtime/life"],
@@ -97,7 +96,15 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "daemon",
   ],
   standalone: ["agent", "controller", "daemon", "config", "store"],
-  injector: ["kube", "config", "serve", "store", "runtime/status", "daemon"],
+  injector: [
+    "kube/api",
+    "config",
+    "serve",
+    "store",
+    "telemetry/metrics",
+    "runtime/status",
+    "daemon",
+  ],
   cli: [
     "agent",
     "controller",
@@ -131,7 +138,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   runtime: ["life", "status", "profiling", "watchdog"],
   sync: ["publish", "follow"],
   fleet: ["calls"],
-  kube: ["api", "discovery", "gateways", "injection", "policies", "scale"],
+  kube: ["api", "discovery", "gateways", "policies", "scale"],
   api: ["fleet"],
 };
 
@@ -243,12 +250,11 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       api: [],
       discovery: ["api"],
       gateways: ["api"],
-      injection: ["api"],
       policies: ["api"],
       scale: ["api"],
     },
   },
-  "kube/injection": {
+  injector: {
     shared: ["pod.ts", "settings.ts"],
     parts: { mutation: [], tls: [], cluster: ["mutation", "tls"] },
   },

@@ -2,13 +2,13 @@
 
 import { type ConfigError, ConfigFault } from "#config/fault.ts";
 import { type ConfigSources, type Loaded, loadConfig, type Variable } from "#config/load.ts";
-import type { Sidecars } from "#kube/injection/settings.ts";
+import type { Sidecars } from "./settings.ts";
 import {
   type ConfiguredInjection,
   injectionSettings,
   secretsOfSidecars,
   standIns,
-} from "./settings.ts";
+} from "./settings-from-config.ts";
 
 /** Entries of a ConfigMap. */
 type Entries = Readonly<Record<string, string>>;

@@ -9,19 +9,19 @@ import { openPorts, type Ports } from "#daemon/ports.ts";
 import { type ProcessOptions, type SluiceProcess, startProcess } from "#daemon/process.ts";
 import { findAccess } from "#kube/api/access.ts";
 import { KubeClient } from "#kube/api/client.ts";
-import { type ComponentState, Injector } from "#kube/injection/injector.ts";
-import type { Sidecars } from "#kube/injection/settings.ts";
 import type { Dependency } from "#runtime/status/health.ts";
 import { version } from "#runtime/status/info.ts";
 import type { Port } from "#serve/port.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { InjectorProcessConfig } from "./config.ts";
+import { type ComponentState, Injector } from "./injector.ts";
+import type { Sidecars } from "./settings.ts";
 
 /** Milliseconds before another attempt while the API server is away. */
 const RETRY_MS = 5_000;
 /** Longest time between two checks of the certificates, ms; it is shorter where the overlap is. */
-const LONGEST_LOOK_MS = 60_000;
-const LOOKS_PER_OVERLAP = 10;
+const LONGEST_PAUSE_MS = 60_000;
+const CHECKS_PER_OVERLAP = 10;
 const SETTLE_MS = 200;
 
 export interface InjectorProcessOptions extends Omit<ProcessOptions, "configs" | "store"> {
@@ -72,8 +72,8 @@ export async function startInjectorProcess(
     configMap: settings.sidecar.config_map,
     webhook: settings.webhook,
     nativeSidecars: settings.native_sidecars,
-    followed: (fault) => say(api, fault, "the API server answers"),
-    configured: (fault) => say(configuration, fault, "sidecars get the present settings"),
+    followed: (fault) => report(api, fault, "the API server answers"),
+    configured: (fault) => report(configuration, fault, "sidecars get the present settings"),
   });
   for (const source of injector.metrics) metrics.add(source);
   await injector.start();
@@ -111,17 +111,17 @@ async function openWebhook(
   const certificates = health.dependency("certificates");
   const ready = health.dependency("webhook");
   let last = "";
-  const look = async () => {
-    const fault = await injector.look(signal).then(() => undefined, Fault.from);
+  const check = async () => {
+    const fault = await injector.check(signal).then(() => undefined, Fault.from);
     if (signal.aborted) return;
-    say(certificates, fault, "the webhook has a certificate");
+    report(certificates, fault, "the webhook has a certificate");
     const message = fault?.message ?? "";
     if (message !== last && message !== "")
       log.warn({ cause: fault?.cause }, `certificates of the webhook: ${message}`);
     last = message;
   };
   for (;;) {
-    await look();
+    await check();
     if (signal.aborted) throw new Fault("CANCELLED", "the injector stops");
     if (injector.isReady) break;
     ready.degraded("it has no certificate or no settings of sidecars yet");
@@ -140,11 +140,11 @@ async function openWebhook(
   scope.add("webhook", (speed) => (speed === "cut" ? port.cut() : port.drain()));
   ready.ok("the webhook answers");
   log.info({ address: port.address }, `listening on ${port.address}`);
-  const every = Math.min(LONGEST_LOOK_MS, webhook.overlap / LOOKS_PER_OVERLAP);
+  const every = Math.min(LONGEST_PAUSE_MS, webhook.overlap / CHECKS_PER_OVERLAP);
   const keep = async () => {
     while (!signal.aborted) {
       await pause(last === "" ? every : RETRY_MS, clock, signal);
-      if (!signal.aborted) await look();
+      if (!signal.aborted) await check();
     }
   };
   void keep();
@@ -197,7 +197,7 @@ function ipFamily(env: SluiceProcess["env"]): "IPv4" | "IPv6" {
   return env["KUBERNETES_SERVICE_HOST"]?.includes(":") ? "IPv6" : "IPv4";
 }
 
-function say(dependency: Dependency, fault: Fault | undefined, good: string): void {
+function report(dependency: Dependency, fault: Fault | undefined, good: string): void {
   if (fault === undefined) dependency.ok(good);
   else dependency.degraded(fault.message);
 }

@@ -38,7 +38,7 @@ const CALLS = "fleet/calls/connections";
 const REDIS = "fleet/redis/topologies";
 const PEERS = "fleet/peers/processes";
 const INJECTOR = "injector/process";
-const SIDECARS = "injector/settings";
+const SIDECARS = "injector/settings-from-config";
 const KUBE = "kube/api/settings";
 const HTTP_SETTINGS = "serve/http/settings";
 
@@ -373,7 +373,7 @@ const OBSERVED: readonly Observation[] = [
     INJECTOR,
     "names, the namespace and lifetimes are",
   ),
-  row("webhook", "overlap", "kube/injection/tls/rotation", "a new authority is announced first"),
+  row("webhook", "overlap", "injector/tls/rotation", "a new authority is announced first"),
   row(
     "service_discovery.kubernetes",
     "enabled",

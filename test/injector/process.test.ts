@@ -17,8 +17,8 @@ import { authority } from "../kit/servers/tls.ts";
 import { memoryLog } from "../kit/sluice/log.ts";
 import { realClock } from "../kit/sluice/port.ts";
 import { until } from "../kit/until.ts";
-import { podWith } from "../kube/injection/kit.ts";
 import { type Cluster, cluster, HOME } from "./cluster.ts";
+import { podWith } from "./kit.ts";
 
 const SERVICE = `sluice-injector.${HOME}.svc`;
 
