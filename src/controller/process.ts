@@ -15,13 +15,14 @@ import {
   type SluiceProcess,
   startProcess,
 } from "#daemon/process.ts";
+import { ApiServer } from "#kube/api/api-server.ts";
 import { PolicyMetrics } from "#telemetry/metrics/policies.ts";
 import { type Fleet, knowAgents } from "./agents/fleet.ts";
 import { fleetOperations } from "./agents/operations.ts";
+import type { ControllerOptions } from "./assembly.ts";
 import type { Cluster } from "./cluster.ts";
-import { type Controller, type ControllerOptions, startController } from "./controller.ts";
+import { type Controller, startController } from "./controller.ts";
 import { type ClusterDiscovery, clusterDiscovery } from "./discovery/cluster-discovery.ts";
-import { ApiServer } from "./kubernetes/api-server.ts";
 import { nobodyKnown, policiesOf, standsBy, storeIsAway } from "./leadership/standby.ts";
 import { Candidate } from "./leadership.ts";
 
@@ -38,7 +39,7 @@ interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
 export async function startControllerProcess(options: ControllerProcessOptions): Promise<Ports> {
   const process = startProcess({ ...options, configs: [options.config] });
   const fleet = knowAgents(process);
-  const apiServer = new ApiServer(process, options.config.config);
+  const apiServer = apiServerOf(process, options.config.config);
   const cluster = await clusterOf(process, options.config.config, apiServer);
   const discovery = clusterDiscovery(process, options.config.config, apiServer);
   let leading: Controller | undefined;
@@ -87,7 +88,7 @@ export async function startControllerPart(
 ): Promise<ProcessPart> {
   const options = { config: { config: settings }, policies: directories };
   const fleet = knowAgents(process);
-  const cluster = await clusterOf(process, settings, new ApiServer(process, settings));
+  const cluster = await clusterOf(process, settings, apiServerOf(process, settings));
   const own = { agentGroup, rollout: fleet.rollout, cluster };
   const controller = await openController(process, options, own);
   process.scope.add("controller", controller.stop);
@@ -95,7 +96,18 @@ export async function startControllerPart(
   return controllerPart(process, controller.policies, fleet, cluster);
 }
 
-/** Loads what speaks to Kubernetes only where it is wanted. */
+function apiServerOf(
+  { env, clock, log, scope }: SluiceProcess,
+  { kubernetes_client, client }: ControllerConfig,
+): ApiServer {
+  const { http_client: settings } = kubernetes_client;
+  const { proxy } = client;
+  const apiServer = new ApiServer({ settings, proxy, env, clock, log: log.child("kubernetes") });
+  scope.add("Kubernetes client", () => apiServer.close());
+  return apiServer;
+}
+
+/** Loads the parts that work with Kubernetes only where they are configured. */
 async function clusterOf(
   process: SluiceProcess,
   settings: ControllerConfig,

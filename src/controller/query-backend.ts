@@ -5,12 +5,12 @@ import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import { HttpClient } from "#client/http.ts";
 import type { Environment } from "#client/http-settings.ts";
+import type { ControllerConfig } from "#config/tree.ts";
 import { PrometheusClient } from "#prometheus/client.ts";
 import { LocalQueryEngine } from "#promql/local-engine.ts";
 import type { Dialect, QueryEngine, Sample } from "#promql/result.ts";
 import { SampleStore } from "#promql/samples.ts";
 import type { MetricSource } from "#telemetry/metrics/table.ts";
-import type { ControllerSettings } from "./settings.ts";
 
 export interface QueryBackend {
   readonly dialect: Dialect;
@@ -32,7 +32,7 @@ export interface LocalMetrics {
 }
 
 interface QueryBackendOptions {
-  readonly settings: Pick<ControllerSettings, "prometheus" | "client">;
+  readonly settings: Pick<ControllerConfig, "prometheus" | "client">;
   readonly metrics: LocalMetrics;
   readonly env: Environment;
   readonly clock: Clock;

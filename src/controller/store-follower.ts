@@ -3,14 +3,14 @@
 
 import type { Store } from "#store/store.ts";
 import { API_DYNAMIC_CONFIGS, API_POLICIES, REPLICAS } from "#sync/keys.ts";
+import type { ReplicaReports } from "./loop/replica-reports.ts";
 import type { ActivePolicies } from "./policies/active-policies.ts";
 import type { ApiSource } from "./policies/api-source.ts";
-import type { ScaleReports } from "./scaling/scale-reports.ts";
 
 export interface StoreFollowerOptions {
   readonly store: Pick<Store, "watch">;
   readonly api: ApiSource;
-  readonly reports: ScaleReports;
+  readonly reports: ReplicaReports;
   readonly active: ActivePolicies;
   /** The store can no longer be followed. */
   readonly failed: (message: string, cause?: unknown) => void;

@@ -29,8 +29,6 @@ interface CheckpointsOptions {
   readonly settings: CheckpointSettings;
   readonly clock: Clock;
   readonly log: Pick<Log, "info" | "warn">;
-  /** The policies in force. */
-  readonly policies: () => ReadonlyMap<string, CheckpointedPolicy>;
 }
 
 interface CheckpointedPolicy {
@@ -61,6 +59,8 @@ export class CheckpointKeeper implements MetricSource {
   readonly #written = new Map<string, Written>();
   /** Policies whose state was too large at the last round. */
   readonly #tooLarge = new Set<string>();
+  /** The policies in force. */
+  #policies: ReadonlyMap<string, CheckpointedPolicy> = new Map();
   #disarm: () => void = () => undefined;
   #round: Promise<void> | undefined;
   #failing = false;
@@ -104,8 +104,9 @@ export class CheckpointKeeper implements MetricSource {
     }
   }
 
-  /** Begins to write. Checkpoints of policies that are not in force are deleted in the first round. */
-  start(): void {
+  /** Begins to write. The first round deletes the checkpoints of policies that are not in force. */
+  start(policies: ReadonlyMap<string, CheckpointedPolicy>): void {
+    this.#policies = policies;
     const { restored } = this.#counts;
     if (restored > 0)
       this.#options.log.info({ policies: restored }, "circuits go on from their checkpoints");
@@ -154,7 +155,8 @@ export class CheckpointKeeper implements MetricSource {
   }
 
   async #write(): Promise<void> {
-    const { clock, settings, policies } = this.#options;
+    const { clock, settings } = this.#options;
+    const policies = this.#policies;
     const slices = new Slices(clock);
     let ops: Op[] = [];
     let written = new Map<string, Written | undefined>();
@@ -164,12 +166,12 @@ export class CheckpointKeeper implements MetricSource {
       [ops, written, bytes] = [[], new Map(), 0];
     };
     for (const name of [...this.#written.keys()]) {
-      if (policies().has(name)) continue;
+      if (policies.has(name)) continue;
       ops.push({ kind: "delete", key: CHECKPOINTS + name });
       written.set(name, undefined);
       this.#tooLarge.delete(name);
     }
-    for (const [name, { circuit, decisions }] of [...policies()]) {
+    for (const [name, { circuit, decisions }] of [...policies]) {
       if (circuit === undefined) continue;
       const checkpoint = checkpointOf(circuit, decisions);
       this.#report(name, checkpoint.omitted);

@@ -119,6 +119,17 @@ export class Compiler {
     return sets;
   }
 
+  /** Compiles one text; conflicts with other policies are not looked for. */
+  async compileOne(
+    source: string,
+    defaultName: string,
+    text: string,
+    namespace?: string,
+  ): Promise<PolicySet> {
+    const [set] = await this.compile([{ source, defaultName, text, namespace }]);
+    return set ?? { policies: [], findings: [], warnings: [] };
+  }
+
   #compileThere(texts: readonly PolicyText[]): Promise<readonly PolicySet[]> {
     return new Promise((done, failed) => {
       if (this.#closed) {

@@ -5,10 +5,10 @@ import type { EntityDirectory } from "#api/fleet/entities.ts";
 import { Fault } from "#base/fault.ts";
 import type { ControllerConfig } from "#config/tree.ts";
 import type { SluiceProcess } from "#daemon/process.ts";
+import type { ApiServer, ClusterPart } from "#kube/api/api-server.ts";
 import type { Dependency } from "#runtime/status/health.ts";
 import type { Store } from "#store/store.ts";
 import { DISCOVERY } from "#sync/keys.ts";
-import type { ApiServer, ClusterPart } from "../kubernetes/api-server.ts";
 import { EntityPublisher } from "./entity-publisher.ts";
 
 export interface ClusterDiscovery {

@@ -2,9 +2,9 @@
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import type { ControllerConfig } from "#config/tree.ts";
 import { JobGroup } from "#runtime/life/jobs.ts";
 import type { StatusNode } from "#runtime/status/status.ts";
-import type { ControllerSettings } from "../settings.ts";
 import type { PolicyLoop } from "./policy-loop.ts";
 
 /** A policy is stalled when its tick is late by this many intervals, and at least by this many ms. */
@@ -13,7 +13,7 @@ const STALLED_MS = 10_000;
 
 /** Starts the check. The returned function ends it. */
 export function watchTicks(
-  { scheduler, service }: ControllerSettings["liveness"],
+  { scheduler, service }: ControllerConfig["liveness"],
   clock: Clock,
   root: StatusNode,
   loops: ReadonlyMap<string, Pick<PolicyLoop, "circuit" | "due">>,

@@ -11,8 +11,8 @@ import { type LoopContext, PolicyLoop } from "../loop/policy-loop.ts";
 import type { PolicyOrigin, PolicySource, PolicyVersion } from "../policy-source.ts";
 import { assignOwners, type Claim, type LeftOut, type Ownership } from "./ownership.ts";
 
-interface ActivePoliciesOptions {
-  readonly context: LoopContext;
+/** The parts of the controller that need the policies in force, or are told about them. */
+interface Connections {
   /**
    * In order of precedence: of two policies that do not run yet, that of the earlier source owns their name. Of
    * two dynamic configurations for one policy, that of the later source is in force.
@@ -20,21 +20,32 @@ interface ActivePoliciesOptions {
   readonly sources: readonly PolicySource[];
   /** A policy came into force in this version. */
   readonly loaded: (loop: PolicyLoop) => void;
-  /** A version could not be started; the one before, if any, stays in force. */
-  readonly failed: (name: string, fault: Fault) => void;
   /** Called after each update that changed which versions are in force. */
   readonly changed: (loops: ReadonlyMap<string, PolicyLoop>) => void;
 }
 
 export class ActivePolicies {
-  readonly #options: ActivePoliciesOptions;
+  readonly #context: LoopContext;
+  readonly #failed: (name: string, fault: Fault) => void;
+  #connections: Connections = {
+    sources: [],
+    loaded: () => undefined,
+    changed: () => undefined,
+  };
   readonly #loops = new Map<string, PolicyLoop>();
   #ownership: Ownership = { owners: new Map(), leftOut: [] };
   #updates: Promise<void> = Promise.resolve();
   #stopped = false;
 
-  constructor(options: ActivePoliciesOptions) {
-    this.#options = options;
+  /** `failed` is called when a version could not be started; the one before it, if any, stays in force. */
+  constructor(context: LoopContext, failed: (name: string, fault: Fault) => void) {
+    this.#context = context;
+    this.#failed = failed;
+  }
+
+  /** Call it once, before the first update. */
+  connect(connections: Connections): void {
+    this.#connections = connections;
   }
 
   /** By policy name. */
@@ -57,7 +68,13 @@ export class ActivePolicies {
    * cannot tell.
    */
   faultsOf({ origin, location }: Claim): string | undefined {
-    return this.#options.sources.find((source) => source.origin === origin)?.faultsOf?.(location);
+    const source = this.#connections.sources.find((each) => each.origin === origin);
+    return source?.faultsOf?.(location);
+  }
+
+  /** Whether a source has a dynamic configuration for a policy, other than the policy's document. */
+  hasConfig(name: string): boolean {
+    return this.#connections.sources.some((source) => source.dynamicConfig(name) !== undefined);
   }
 
   /** Findings because of which this policy cannot run beside those that are there. */
@@ -79,8 +96,8 @@ export class ActivePolicies {
 
   async #update(): Promise<void> {
     const before = this.#ownership.leftOut;
-    const { sources, context } = this.#options;
-    const slices = new Slices(context.clock);
+    const { sources, changed: notify } = this.#connections;
+    const slices = new Slices(this.#context.clock);
     const running = new Map([...this.#loops].map(([name, { version }]) => [name, version]));
     this.#ownership = assignOwners(
       sources.map((source) => ({ origin: source.origin, offers: [...source.offers()] })),
@@ -94,11 +111,11 @@ export class ActivePolicies {
     // Whoever follows the store may compile a whole plan in the turn of the write.
     await slices.end();
     if (this.#stopped) return;
-    context.outbox.put(changes.entries());
+    this.#context.outbox.put(changes.entries());
     // Only now, so that no decision of a later tick reaches the store before its configuration.
     for (const loop of loaded) loop.startTicks();
     const changed = removed || loaded.length > 0;
-    if (changed) this.#options.changed(this.#loops);
+    if (changed) notify(this.#loops);
     this.#notifySources(before, changed || configured);
   }
 
@@ -142,25 +159,25 @@ export class ActivePolicies {
   }
 
   #load(name: string, version: PolicyVersion, changes: Changes): PolicyLoop | undefined {
-    const loop = this.#loops.get(name) ?? new PolicyLoop(version, this.#options.context);
+    const loop = this.#loops.get(name) ?? new PolicyLoop(version, this.#context);
     try {
       changes.add(loop.load(version));
     } catch (thrown) {
-      this.#options.failed(name, Fault.from(thrown));
+      this.#failed(name, Fault.from(thrown));
       return undefined;
     }
     this.#loops.set(name, loop);
-    this.#options.loaded(loop);
+    this.#connections.loaded(loop);
     return loop;
   }
 
   #dynamicConfigOf({ name, dynamicConfig }: CompiledPolicy): JsonObject | undefined {
-    const configs = this.#options.sources.map((source) => source.dynamicConfig(name));
+    const configs = this.#connections.sources.map((source) => source.dynamicConfig(name));
     return configs.findLast((config) => config !== undefined) ?? dynamicConfig;
   }
 
   #notifySources(before: readonly LeftOut[], changed: boolean): void {
-    for (const source of this.#options.sources) {
+    for (const source of this.#connections.sources) {
       const linesOf = (all: readonly LeftOut[]) =>
         all.flatMap(({ claim, why }) => (claim.origin === source.origin ? [claim.name, why] : []));
       const now = linesOf(this.#ownership.leftOut);

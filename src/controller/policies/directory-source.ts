@@ -34,7 +34,7 @@ export interface PolicyCounts {
 interface DirectorySourceOptions {
   readonly directories: readonly string[];
   readonly clock: Clock;
-  readonly active: () => ActivePolicies;
+  readonly active: ActivePolicies;
   /** Policies that another source has: dynamic configuration for them is not a mistake. */
   readonly hasPolicy: (name: string) => boolean;
   /** Returns one set for each text. */
@@ -166,7 +166,7 @@ export class DirectorySource implements PolicySource {
     if (findings.length === 0) return;
     this.#reportFailure(findings.map(findingLine));
     this.#options.counts.setDocuments({
-      loaded: this.#options.active().loops.size,
+      loaded: this.#options.active.loops.size,
       refused: new Set(findings.map(({ source }) => source)).size,
     });
   }
@@ -228,7 +228,7 @@ export class DirectorySource implements PolicySource {
     };
     this.#applying = true;
     try {
-      await active().update();
+      await active.update();
       this.#inForce = files;
       this.#heldBack = undefined;
     } finally {
@@ -266,7 +266,7 @@ export class DirectorySource implements PolicySource {
 
   /** Keys of a file of dynamic configuration that no component of its policy reads. */
   #unread(name: string, { source, config }: ConfigFile): readonly string[] {
-    const policy = this.#options.active().loops.get(name)?.version.policy;
+    const policy = this.#options.active.loops.get(name)?.version.policy;
     if (policy === undefined || config === undefined) return [];
     const unread = unreadKeys(dynamicKeys(policy.document), config, MAX_LISTED);
     return unread.map((each) => `${source}: dynamic configuration: ${unreadReason(each)}`);
@@ -275,7 +275,7 @@ export class DirectorySource implements PolicySource {
   /** Files that are left out because of other policies, one line for each file. */
   #leftOut(): readonly string[] {
     const byFile = new Map<string, string>();
-    for (const { claim, why } of this.#options.active().leftOutOf("file")) {
+    for (const { claim, why } of this.#options.active.leftOutOf("file")) {
       byFile.set(claim.location, `${claim.location}: left out: ${why}`);
     }
     return [...byFile.values()];
@@ -285,7 +285,7 @@ export class DirectorySource implements PolicySource {
   #report(changed: boolean): void {
     if (this.#applied === NOTHING) return;
     const { log, status, counts, active } = this.#options;
-    const { owners, loops } = active();
+    const { owners, loops } = active;
     const leftOut = this.#leftOut();
     const remarks = this.#remarks(leftOut);
     const inForce = new Map<string, string>();

@@ -21,7 +21,7 @@ interface KeptSourceOptions {
     /** The largest share of the policies in the store that is removed because no source has them. */
     readonly removal_guard: number;
   };
-  readonly active: () => ActivePolicies;
+  readonly active: ActivePolicies;
   /** Whether the store has a document of the API for a policy, with or without faults. */
   readonly hasDocument: (name: string) => boolean;
   /** True while the resources of the policy's namespace cannot be read. Such a policy stays in force, whatever the guard is. */
@@ -67,7 +67,7 @@ export class KeptSource implements PolicySource, MetricSource {
     if (keys.length === 0) return;
     const { removal_guard: guard } = settings;
     const isTooMuch = (policies: number) => policies > guard * keys.length;
-    const lacking = keys.filter((key) => !active().owners.has(nameIn(key)));
+    const lacking = keys.filter((key) => !active.owners.has(nameIn(key)));
     if (!isTooMuch(lacking.length) && !lacking.some((key) => isUnread(nameIn(key)))) return;
     const texts: PolicyText[] = [];
     for (const key of lacking) {
@@ -89,7 +89,7 @@ export class KeptSource implements PolicySource, MetricSource {
       const dynamicConfig = configIn(key, stored.get(key));
       this.#kept.set(policy.name, { ...policy, dynamicConfig });
     }
-    await active().update();
+    await active.update();
     this.#isKeeping = true;
     this.inForceChanged();
     if (this.#kept.size === 0) return;
@@ -121,7 +121,7 @@ export class KeptSource implements PolicySource, MetricSource {
   inForceChanged(): void {
     if (!this.#isKeeping) return;
     const { log, status, active } = this.#options;
-    for (const { claim, why } of active().leftOutOf(this.origin)) {
+    for (const { claim, why } of active.leftOutOf(this.origin)) {
       this.#kept.delete(claim.name);
       log.info({ policy: claim.name }, `no longer kept: ${why}`);
     }

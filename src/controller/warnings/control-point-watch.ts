@@ -3,6 +3,8 @@
 
 import type { Clock } from "#base/clock.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
+import type { MetricName } from "#telemetry/metrics/table.ts";
+import type { LocalMetrics } from "../query-backend.ts";
 
 /** The number of checks that have named one control point. */
 export interface CheckCount {
@@ -59,4 +61,13 @@ export class ControlPointWatch {
 
 function keyOf(agentGroup: string, controlPoint: string): string {
   return JSON.stringify([agentGroup, controlPoint]);
+}
+
+/** The counts of checks that the agent of this process keeps. */
+export function* checksIn(meters: LocalMetrics): Generator<CheckCount> {
+  const name = "flowcontrol_requests_total" satisfies MetricName;
+  for (const { labels, value: count } of meters.samples((each) => each === name)) {
+    const { agent_group: agentGroup = "", control_point: controlPoint = "" } = labels;
+    yield { agentGroup, controlPoint, count };
+  }
 }

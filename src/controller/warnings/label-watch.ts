@@ -2,6 +2,8 @@
 // that it reads if it judged more flows than lacked it.
 
 import type { CompiledPolicy, LimiterLabel } from "#policy/compiled.ts";
+import { LIMITER_COUNTERS, type MetricName } from "#telemetry/metrics/table.ts";
+import type { LocalMetrics } from "../query-backend.ts";
 
 /** The flows that one limiter has judged so far. */
 export interface LimiterCount {
@@ -54,4 +56,25 @@ function isSeen(
       (componentId === id || componentId.startsWith(`${id}.`)) &&
       flows > missing[use],
   );
+}
+
+const MISSING = "sluice_limiter_missing_labels_total" satisfies MetricName;
+const LIMITER_METRICS: ReadonlySet<string> = new Set([...Object.values(LIMITER_COUNTERS), MISSING]);
+
+/** The counts of the limiters whose agent runs in this process. */
+export function limitersIn(meters: LocalMetrics): readonly LimiterCount[] {
+  const limiters = new Map<string, LimiterCount>();
+  for (const { labels, value } of meters.samples((each) => LIMITER_METRICS.has(each))) {
+    const { policy_name: policyName = "", policy_hash: policyHash = "" } = labels;
+    const { component_id: componentId = "", label } = labels;
+    const key = JSON.stringify([policyName, policyHash, componentId]);
+    const known = limiters.get(key);
+    const { flows = 0, missing = { key: 0, tokens: 0 } } = known ?? {};
+    const now =
+      label === "key" || label === "tokens"
+        ? { flows, missing: { ...missing, [label]: value } }
+        : { flows: flows + value, missing };
+    limiters.set(key, { policyName, policyHash, componentId, ...now });
+  }
+  return [...limiters.values()];
 }

@@ -8,12 +8,12 @@ import type { Replicas } from "#circuit/component.ts";
 import type { Batch } from "#store/store.ts";
 import { type ReportedReplicas, readReplicas } from "#sync/follow/replicas.ts";
 import { REPLICAS } from "#sync/keys.ts";
-import type { PolicyLoop } from "../loop/policy-loop.ts";
+import type { PolicyLoop } from "./policy-loop.ts";
 
 /** Milliseconds for which a report holds after it has gone away. */
 export const GRACE_MS = 60_000;
 
-interface ScaleReportsOptions {
+interface ReplicaReportsOptions {
   readonly clock: Pick<Clock, "alarm">;
   /** Policies in force, by name. */
   readonly loops: () => ReadonlyMap<string, PolicyLoop>;
@@ -21,14 +21,14 @@ interface ScaleReportsOptions {
   readonly failed: (key: string, fault: Fault) => void;
 }
 
-export class ScaleReports {
-  readonly #options: ScaleReportsOptions;
+export class ReplicaReports {
+  readonly #options: ReplicaReportsOptions;
   /** By key of the store. */
   readonly #reports = new Map<string, ReportedReplicas>();
   /** Cancel the end of the grace time of reports that have gone away, by key of the store. */
   readonly #goingAway = new Map<string, () => void>();
 
-  constructor(options: ScaleReportsOptions) {
+  constructor(options: ReplicaReportsOptions) {
     this.#options = options;
   }
 

@@ -3,8 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Fault } from "#base/fault.ts";
-import { Scope } from "#base/scope.ts";
-import { ApiServer, type ClusterPart } from "../../../src/controller/kubernetes/api-server.ts";
+import { ApiServer, type ClusterPart } from "#kube/api/api-server.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { accessTo } from "../../kit/kube/fake-api.ts";
 import { fakeScales } from "../../kit/kube/fake-scales.ts";
@@ -20,11 +19,12 @@ const FORBIDDEN = new Fault("PERMISSION_DENIED", "cannot list services");
 
 function setting(env: Readonly<Record<string, string>> = {}) {
   const log = memoryLog();
-  const scope = new Scope();
   const { config } = configOf("controller");
-  const apiServer = new ApiServer({ env, clock: fakeClock(), log, scope }, config);
+  const { http_client: settings } = config.kubernetes_client;
+  const { proxy } = config.client;
+  const apiServer = new ApiServer({ settings, proxy, env, clock: fakeClock(), log });
   const lines = () => log.lines.map(({ level, message }) => `${level} ${message}`);
-  return { apiServer, scope, lines };
+  return { apiServer, lines };
 }
 
 test("an outage that all parts notice is one line, however the fault changes, and so is its end", () => {
@@ -73,12 +73,12 @@ test("what only one part may not do is said for that part", () => {
 test("all parts have one client, which is asked for again where there was none", async (t) => {
   const { api } = await fakeScales(t);
   const env: Record<string, string> = {};
-  const { apiServer, scope } = setting(env);
+  const { apiServer } = setting(env);
   await assert.rejects(apiServer.client(), /wanted a Kubernetes API server/);
   Object.assign(env, accessTo(t, api));
   const [one, other] = await Promise.all([apiServer.client(), apiServer.client()]);
   assert.equal(one, other);
   assert.equal(await apiServer.client(), one);
-  await scope.close("drain");
+  await apiServer.close();
   await assert.rejects(one.read("/version"));
 });

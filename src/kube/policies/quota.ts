@@ -1,6 +1,6 @@
 // Which resources of a namespace are beyond its quota: the youngest, so that a new policy never displaces one that runs.
 
-import type { PolicyResource } from "#kube/policies/resource.ts";
+import type { PolicyResource } from "./resource.ts";
 
 /** Names of the policies beyond the quota. Policies of the `own` namespace have none. */
 export function beyondQuota(

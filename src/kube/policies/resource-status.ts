@@ -1,9 +1,10 @@
-// The status of a policy resource: a pure function of what is known about it.
+// The status of a policy resource: a pure function of the state of its policy.
 
-import type { PolicyRollout } from "#api/policies.ts";
 import { printable } from "#base/text/printable.ts";
-import type { EventText } from "#kube/api/events.ts";
-import { fieldOf, textOf } from "#kube/api/objects.ts";
+import type { PolicyWarning } from "#policy/document/warning.ts";
+import { runningWarningLine } from "#policy/format.ts";
+import type { EventText } from "../api/events.ts";
+import { fieldOf, textOf } from "../api/objects.ts";
 import {
   CONDITIONS,
   type Condition,
@@ -12,12 +13,18 @@ import {
   type FindingText,
   type PolicyResource,
   type PolicyResourceStatus,
-} from "#kube/policies/resource.ts";
-import type { PolicyWarning } from "#policy/document/warning.ts";
-import { runningWarningLine } from "#policy/format.ts";
+} from "./resource.ts";
 
-/** A resource and the state of the policy that it describes. */
-export interface Known {
+/** The agents that should apply a version, and those that do. */
+export interface Rollout {
+  readonly agents: number;
+  readonly applied: number;
+  /** Agents that refused the version, each with its reason. */
+  readonly refused?: readonly string[];
+}
+
+/** A resource and the state of its policy. */
+export interface ResourceState {
   readonly resource: PolicyResource;
   /** Hash of the document of this generation; undefined where it has faults. */
   readonly hash: string | undefined;
@@ -25,22 +32,20 @@ export interface Known {
   readonly warnings: readonly PolicyWarning[];
   /** Undefined where the resource has no dynamic configuration. */
   readonly dynamicConfig: DynamicConfigState | undefined;
-  /** True where the policy has scalers that are no dry run. */
+  /** Whether the policy has scalers other than dry runs. */
   readonly scales: boolean;
-  /** Control points of the gateways and routes that the policy attaches to, and why their requests are not asked about. */
+  /** The gateways and routes that the policy attaches to, each with the reason why its requests are not checked. */
   readonly targets: readonly {
     readonly controlPoint: string;
     readonly fault: string | undefined;
   }[];
   /** Hash of the version that runs and came from this resource; undefined where none does. */
   readonly running: string | undefined;
-  /**
-   * Reason why the policy does not run although its document is valid; undefined where nothing keeps it from running.
-   */
+  /** Reason why the policy does not run although its document is valid; undefined when it may run. */
   readonly leftOut: string | undefined;
-  /** The quota of its namespace, where it is beyond that and so is not compiled; undefined where it is not. */
+  /** The quota of its namespace, if the resource exceeds it and so is not compiled. */
   readonly quota: number | undefined;
-  readonly rollout: PolicyRollout | undefined;
+  readonly rollout: Rollout | undefined;
 }
 
 export interface DynamicConfigState {
@@ -58,14 +63,14 @@ const MAX_LISTED = 20;
 const MAX_TEXT = 500;
 
 /** `wall` is the time in Unix ms, for conditions that change now. */
-export function statusOf(known: Known, wall: number): PolicyResourceStatus {
-  const { resource, hash, running, rollout } = known;
+export function statusOf(state: ResourceState, wall: number): PolicyResourceStatus {
+  const { resource, hash, running, rollout } = state;
   const isValid = hash !== undefined;
-  const isRunning = isValid && running === hash && known.leftOut === undefined;
-  const config = isRunning ? configFault(known) : undefined;
-  const scaling = isRunning ? scalingFault(known) : undefined;
-  const attaching = isRunning ? attachingFault(known) : undefined;
-  const unready = unreadiness(known) ?? config ?? scaling ?? attaching ?? agentsFault(known);
+  const isRunning = isValid && running === hash && state.leftOut === undefined;
+  const config = isRunning ? configFault(state) : undefined;
+  const scaling = isRunning ? scalingFault(state) : undefined;
+  const attaching = isRunning ? attachingFault(state) : undefined;
+  const unready = unreadiness(state) ?? config ?? scaling ?? attaching ?? agentsFault(state);
   /** `fault` is undefined where the condition holds. */
   const condition = (
     type: ConditionType,
@@ -86,26 +91,26 @@ export function statusOf(known: Known, wall: number): PolicyResourceStatus {
       lastTransitionTime: since || secondsOf(wall),
     };
   };
-  const unjudged = known.quota === undefined ? "False" : "Unknown";
-  const warnings = [...new Set(known.warnings.map(runningWarningLine))];
+  const unjudged = state.quota === undefined ? "False" : "Unknown";
+  const warnings = [...new Set(state.warnings.map(runningWarningLine))];
   return {
     status: isRunning ? "uploaded" : isValid ? "uploading" : "rejected",
     observedGeneration: resource.generation,
     hash: running ?? null,
     conditions: [
-      condition("Valid", invalidity(known), ["Compiled", CONDITIONS.Valid], unjudged),
+      condition("Valid", invalidity(state), ["Compiled", CONDITIONS.Valid], unjudged),
       condition("Ready", unready, ["Running", `version ${running} is in force`]),
-      ...(isRunning && known.dynamicConfig !== undefined
+      ...(isRunning && state.dynamicConfig !== undefined
         ? [condition("DynamicConfigApplied", config, ["Applied", "all of its values are in force"])]
         : []),
-      ...(isRunning && known.scales
+      ...(isRunning && state.scales
         ? [condition("Scaling", scaling, ["Followed", CONDITIONS.Scaling])]
         : []),
-      ...(isRunning && known.targets.length > 0
+      ...(isRunning && state.targets.length > 0
         ? [condition("Attached", attaching, ["Attached", CONDITIONS.Attached])]
         : []),
     ],
-    findings: listed(known.findings).map(({ path, message }) => ({ path, message: cut(message) })),
+    findings: listed(state.findings).map(({ path, message }) => ({ path, message: cut(message) })),
     warnings: listed(warnings).map(cut),
     warningCount: warnings.length,
     agents:
@@ -119,8 +124,8 @@ export function statusOf(known: Known, wall: number): PolicyResourceStatus {
   };
 }
 
-/** Reason why the document is not known to be valid; undefined where it is. */
-function invalidity({ hash, findings, quota, resource }: Known): Because | undefined {
+/** Reason why the document is invalid, or was not compiled; undefined when it is valid. */
+function invalidity({ hash, findings, quota, resource }: ResourceState): Because | undefined {
   if (quota !== undefined) return overQuota(resource, quota);
   return hash === undefined ? ["Invalid", firstOf(findings)] : undefined;
 }
@@ -139,7 +144,7 @@ function unreadiness({
   findings,
   quota,
   resource,
-}: Known): Because | undefined {
+}: ResourceState): Because | undefined {
   if (quota !== undefined) return overQuota(resource, quota);
   if (leftOut !== undefined) return ["LeftOut", leftOut];
   if (hash !== undefined && hash === running) return undefined;
@@ -149,7 +154,7 @@ function unreadiness({
   return ["LastGoodVersion", stays];
 }
 
-function configFault({ dynamicConfig }: Known): Because | undefined {
+function configFault({ dynamicConfig }: ResourceState): Because | undefined {
   const [first] = dynamicConfig?.refused ?? [];
   if (first !== undefined) {
     const [key, why] = first;
@@ -161,20 +166,20 @@ function configFault({ dynamicConfig }: Known): Because | undefined {
   return ["DynamicConfigOverridden", instead];
 }
 
-function scalingFault({ scales, warnings }: Known): Because | undefined {
+function scalingFault({ scales, warnings }: ResourceState): Because | undefined {
   if (!scales) return undefined;
   const found = warnings.find(({ code }) => code === "not_scaled" || code === "needs_auto_scale");
   return found && ["NotScaled", runningWarningLine(found)];
 }
 
-function attachingFault({ targets }: Known): Because | undefined {
+function attachingFault({ targets }: ResourceState): Because | undefined {
   const faulty = targets.filter(({ fault }) => fault !== undefined);
   if (faulty.length === 0) return undefined;
   const each = faulty.map(({ controlPoint, fault }) => `${controlPoint}: ${fault}`);
   return ["NotAttached", each.join("; ")];
 }
 
-function agentsFault({ rollout }: Known): Because | undefined {
+function agentsFault({ rollout }: ResourceState): Because | undefined {
   const [first] = rollout?.refused ?? [];
   return first === undefined ? undefined : ["RefusedByAgents", first];
 }

@@ -2,14 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { eventsBetween, type ResourceState, statusOf } from "#kube/policies/resource-status.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
-import {
-  eventsBetween,
-  type Known,
-  statusOf,
-} from "../../../src/controller/resources/resource-status.ts";
 
-const RUNNING: Known = {
+const RUNNING: ResourceState = {
   resource: {
     namespace: "shop",
     name: "p",
@@ -29,7 +25,7 @@ const RUNNING: Known = {
   running: "h",
   leftOut: undefined,
   quota: undefined,
-  rollout: { agents: 2, applied: 2, behind: [], unknown: 0 },
+  rollout: { agents: 2, applied: 2 },
 };
 
 const NOT_SCALED: PolicyWarning = {
@@ -39,7 +35,7 @@ const NOT_SCALED: PolicyWarning = {
   why: "status 403: deployments.apps is forbidden",
 };
 
-const conditionsOf = (known: Partial<Known>) =>
+const conditionsOf = (known: Partial<ResourceState>) =>
   Object.fromEntries(
     statusOf({ ...RUNNING, ...known }, 0).conditions.map(({ type, status, reason }) => [
       type,

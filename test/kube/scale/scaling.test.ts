@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
-import { Scaling } from "#controller/scaling/scaling.ts";
+import { Scaling } from "#kube/scale/scaling.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Store } from "#store/store.ts";
 import { readReplicas } from "#sync/follow/replicas.ts";

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Replicas } from "#circuit/component.ts";
 import type { PolicyLoop } from "#controller/loop/policy-loop.ts";
-import { GRACE_MS, ScaleReports } from "#controller/scaling/scale-reports.ts";
 import { encode } from "#wire/protobuf/messages.ts";
+import { GRACE_MS, ReplicaReports } from "../../../src/controller/loop/replica-reports.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { batchOf } from "../../kit/sluice/stored.ts";
 
@@ -32,7 +32,7 @@ function reportsFor(...running: readonly string[]) {
   };
   const loops = new Map(running.map(loopOf));
   const clock = fakeClock();
-  const reports = new ScaleReports({
+  const reports = new ReplicaReports({
     clock,
     loops: () => loops,
     failed: (key) => failures.push(key),

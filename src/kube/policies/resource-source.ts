@@ -1,15 +1,20 @@
-// Policies that are Kubernetes resources, of the controllers' namespace and of those of teams. Each is compiled on its own;
-// what became of it is written into its status. A resource that turns bad keeps the version that runs.
+// A source of policies: the policy resources of the controllers' namespace and of the teams' namespaces. Each resource is
+// compiled on its own, and its status reports the result. A resource that becomes invalid keeps the version that runs.
 
-import type { PolicyRollout } from "#api/policies.ts";
 import { pause } from "#base/async/wait.ts";
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import type { KubeClient } from "#kube/api/client.ts";
-import type { RecordEvent } from "#kube/api/events.ts";
-import type { Attached, Attacher } from "#kube/gateways/attacher.ts";
+import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
+import type { Target } from "#policy/document/targets.ts";
+import type { PolicyWarning } from "#policy/document/warning.ts";
+import type { PolicySet } from "#policy/set.ts";
+import type { KubeClient } from "../api/client.ts";
+import type { RecordEvent } from "../api/events.ts";
+import type { Attached, Attacher } from "../gateways/attacher.ts";
+import { PolicyNamespaces, type PolicyNamespacesOptions } from "./policy-namespaces.ts";
+import { beyondQuota } from "./quota.ts";
 import {
   type FindingText,
   namespaceOfPolicy,
@@ -17,19 +22,11 @@ import {
   POLICY_RESOURCES,
   type PolicyResource,
   policyNameOf,
-} from "#kube/policies/resource.ts";
-import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
-import type { Target } from "#policy/document/targets.ts";
-import type { PolicyWarning } from "#policy/document/warning.ts";
-import type { PolicySet } from "#policy/set.ts";
-import type { ActivePolicies } from "../policies/active-policies.ts";
-import type { Offer, PolicySource } from "../policy-source.ts";
-import { PolicyNamespaces, type PolicyNamespacesOptions } from "./policy-namespaces.ts";
-import { beyondQuota } from "./quota.ts";
-import type { Known } from "./resource-status.ts";
+} from "./resource.ts";
+import type { ResourceState, Rollout } from "./resource-status.ts";
 import { StatusWriter } from "./status-writer.ts";
 
-/** Compiles one text. A namespace confines its policy. */
+/** Compiles one document. A namespace confines its policy. */
 export type CompileText = (
   source: string,
   name: string,
@@ -37,62 +34,75 @@ export type CompileText = (
   namespace?: string,
 ) => Promise<PolicySet>;
 
+/** The policies in force, of all sources. The controller implements it. */
+export interface PoliciesInForce {
+  /** Applies the present offers of all sources. */
+  update(): Promise<void>;
+  /** The version that runs under a name. */
+  of(name: string): RunningPolicy | undefined;
+  /** Reasons why valid policies of resources do not run, by policy name. */
+  leftOut(): ReadonlyMap<string, string>;
+  /** Whether another source has a dynamic configuration for the policy, which overrides the resource's. */
+  overridesConfig(name: string): boolean;
+}
+
+interface RunningPolicy {
+  readonly policy: CompiledPolicy;
+  /** The kind of its source: `resource` for those of this one. */
+  readonly origin: string;
+  /** Reasons why the last dynamic configuration was refused, by key. */
+  readonly refusedConfig: ReadonlyMap<string, string>;
+}
+
 export interface ResourceSourceOptions {
   readonly client: KubeClient;
-  /** Namespaces of teams, whose policies are confined to them. */
+  /** The namespaces of teams. Their policies are confined to them. */
   readonly namespaces: readonly string[];
-  /** The most policies of a namespace of a team that are in force. */
+  /** How many policies of a team's namespace may be in force. */
   readonly quota: number;
-  readonly active: () => ActivePolicies;
+  readonly inForce: PoliciesInForce;
   readonly compile: CompileText;
-  /**
-   * The version of a policy that the store has from an earlier leader and that came from a resource, as a document;
-   * undefined where there is none.
-   */
+  /** The document of a resource's policy that an earlier leader left in the store; undefined without one. */
   readonly lastGood: (name: string) => Promise<string | undefined>;
   /** Warnings that a running policy gives. */
   readonly warnings: (name: string) => readonly PolicyWarning[];
-  /** True where another source has a dynamic configuration for the policy, which is in force instead of the resource's. */
-  readonly overridesConfig: (name: string) => boolean;
   /** Attaches policies to gateways and routes; absent where none is attached. */
   readonly attacher?: Pick<Attacher, "set" | "faultOf"> | undefined;
   readonly record: RecordEvent;
-  readonly rollout: ((policy: CompiledPolicy) => PolicyRollout | undefined) | undefined;
-  /** `starting` when this source is closed. */
+  readonly rollout: ((policy: CompiledPolicy) => Rollout | undefined) | undefined;
+  /** Called with `starting` when this source is closed. */
   readonly followed: PolicyNamespacesOptions["followed"];
   readonly clock: Clock;
   readonly chance: Chance;
   readonly log: Log;
 }
 
-/** A resource and what its document compiled to. */
-interface Held {
+/** A resource and the result of compiling it. */
+interface HeldResource {
   readonly resource: PolicyResource;
   /** Undefined where the document has faults. */
   readonly compiled: CompiledPolicy | undefined;
-  /**
-   * The version that this source offers: the compiled document, or after a start the version that an earlier leader
-   * left.
-   */
+  /** The version that this source offers: the compiled document, or the one of an earlier leader after a start. */
   readonly offered: CompiledPolicy | undefined;
   readonly findings: readonly FindingText[];
   readonly warnings: readonly PolicyWarning[];
-  /** True where it is beyond the quota of its namespace, and so is not compiled. */
+  /** Whether it exceeds the quota of its namespace, and so is not compiled. */
   readonly isOver: boolean;
 }
 
-/** Milliseconds that a compiler that was stopped is left alone. */
-const COMPILER_MS = 1_000;
+/** Milliseconds until a failed round is repeated. */
+const RETRY_MS = 1_000;
 
-export class ResourceSource implements PolicySource {
+/** Implements the controller's `PolicySource`. */
+export class ResourceSource {
   readonly origin = "resource";
   readonly #options: ResourceSourceOptions;
   readonly #namespaces: PolicyNamespaces;
   /** By the name of the policy, as in all maps here. */
-  readonly #held = new Map<string, Held>();
-  /** Resources that changed and are not compiled yet; undefined for one that is gone. */
+  readonly #held = new Map<string, HeldResource>();
+  /** Resources that are not compiled yet; undefined for a deleted one. */
   #changed = new Map<string, PolicyResource | undefined>();
-  /** Namespaces that have been listed, and those of them whose resources are all held. */
+  /** The namespaces that have been listed, and those whose resources have been compiled. */
   readonly #listed = new Set<string>();
   #read: ReadonlySet<string> = new Set();
   readonly #stop = new AbortController();
@@ -103,7 +113,7 @@ export class ResourceSource implements PolicySource {
     this.#options = options;
     this.#statuses = new StatusWriter({
       ...options,
-      known: () => this.#knowledge(),
+      states: () => this.#states(),
       written: (resource) => this.#written(resource),
     });
     this.#namespaces = new PolicyNamespaces({
@@ -130,19 +140,19 @@ export class ResourceSource implements PolicySource {
     await written;
   }
 
-  /** Whether there is a resource of this policy, with or without faults. */
+  /** Whether this policy has a resource, valid or not. */
   has(policy: string): boolean {
     return this.#held.has(policy);
   }
 
-  /** Whether the policy is of a team whose resources could not be read yet, so that nobody knows if its own is there. */
+  /** Whether it is unknown if the policy has a resource, because its namespace could not be read yet. */
   isUnread(policy: string): boolean {
     const { client, namespaces } = this.#options;
     const namespace = namespaceOfPolicy(policy, client.namespace);
     return namespaces.includes(namespace) && !this.#read.has(namespace);
   }
 
-  *offers(): Generator<Offer> {
+  *offers() {
     for (const [name, { resource, offered, isOver }] of this.#held) {
       if (!isOver) yield { name, location: locationOf(resource), policy: offered };
     }
@@ -161,27 +171,27 @@ export class ResourceSource implements PolicySource {
   }
 
   inForceChanged(): void {
-    this.#tell();
+    this.#publish();
   }
 
-  /** Tells gateways and people what is in force. */
-  #tell(): void {
+  /** Updates gateways and statuses. */
+  #publish(): void {
     // A resource that is not compiled yet may have targets that would be missing here.
     if (this.#changed.size === 0) this.#options.attacher?.set(this.#attached());
     this.#statuses.write();
   }
 
-  /** Compiles what changed and applies it, one round after the other. */
+  /** Compiles and applies changes, one round after the other. */
   #work(): void {
     this.#working ??= this.#rounds().finally(() => {
       this.#working = undefined;
-      // Others may have changed after its last look.
+      // A change may have come after the last round.
       if (this.#changed.size > 0 && !this.#stop.signal.aborted) this.#work();
     });
   }
 
   async #rounds(): Promise<void> {
-    const { active, log, clock } = this.#options;
+    const { inForce, log, clock } = this.#options;
     const { signal } = this.#stop;
     while (this.#changed.size > 0 && !signal.aborted) {
       const changed = this.#changed;
@@ -191,23 +201,23 @@ export class ResourceSource implements PolicySource {
         const isNew = await this.#hold(changed);
         const isFirst = listed.size > this.#read.size;
         this.#read = listed;
-        if (isNew || isFirst) await active().update();
+        if (isNew || isFirst) await inForce.update();
       } catch (thrown) {
         if (signal.aborted) return;
-        // Resources that failed are compiled again, unless they changed meanwhile.
+        // Newer changes win.
         this.#changed = new Map([...changed, ...this.#changed]);
         const { message } = Fault.from(thrown);
         log.error(
           { error: thrown },
           `policy resources were not applied, will be retried: ${message}`,
         );
-        await pause(COMPILER_MS, clock, signal);
+        await pause(RETRY_MS, clock, signal);
       }
-      this.#tell();
+      this.#publish();
     }
   }
 
-  /** Returns whether anything is to be applied: a status that changed is not. */
+  /** Returns whether a document changed; a changed status does not count. */
   async #hold(changed: ReadonlyMap<string, PolicyResource | undefined>): Promise<boolean> {
     const { client, quota } = this.#options;
     const resources = new Map([...this.#held].map(([policy, { resource }]) => [policy, resource]));
@@ -216,7 +226,7 @@ export class ResourceSource implements PolicySource {
       else resources.set(policy, resource);
     }
     const over = beyondQuota(resources.values(), client.namespace, quota);
-    // One that is gone may leave its place to another, which has not changed.
+    // A deleted resource may free a place in the quota for an unchanged one.
     const moved = [...this.#held].filter(([policy, { isOver }]) => isOver !== over.has(policy));
     let isNew = false;
     for (const policy of new Set([...changed.keys(), ...moved.map(([policy]) => policy)])) {
@@ -229,7 +239,7 @@ export class ResourceSource implements PolicySource {
       } else if (before?.isOver === isOver && isSameDocument(before.resource, resource)) {
         this.#held.set(policy, { ...before, resource });
       } else {
-        this.#held.set(policy, isOver ? waiting(resource) : await this.#compile(resource));
+        this.#held.set(policy, isOver ? overQuota(resource) : await this.#compile(resource));
         isNew = true;
       }
       if (this.#stop.signal.aborted) return false;
@@ -237,10 +247,10 @@ export class ResourceSource implements PolicySource {
     return isNew;
   }
 
-  async #compile(resource: PolicyResource): Promise<Held> {
+  async #compile(resource: PolicyResource): Promise<HeldResource> {
     const { log } = this.#options;
     const { policy: name, text } = resource;
-    const result = await this.#judge(resource, text).then(readingOf, (thrown: unknown) => {
+    const result = await this.#compileText(resource, text).then(outcomeOf, (thrown: unknown) => {
       const fault = Fault.from(thrown);
       if (fault.code === "UNAVAILABLE") throw fault;
       return {
@@ -258,28 +268,28 @@ export class ResourceSource implements PolicySource {
     const path = first?.path ? `${first.path}: ` : "";
     const line = `the policy resource has faults, and what runs stays: ${path}${first?.message}`;
     log.error({ policy: name, generation: resource.generation, faults: findings.length }, line);
-    return { ...result, resource, offered: await this.#earlier(resource), isOver: false };
+    return { ...result, resource, offered: await this.#lastGood(resource), isOver: false };
   }
 
-  /** The version of an earlier leader, unless one of this source runs, which goes on by itself. */
-  async #earlier(resource: PolicyResource): Promise<CompiledPolicy | undefined> {
-    const { active, lastGood } = this.#options;
-    const running = active().loops.get(resource.policy)?.version;
+  /** The version of an earlier leader, unless a version of this source runs and so continues by itself. */
+  async #lastGood(resource: PolicyResource): Promise<CompiledPolicy | undefined> {
+    const { inForce, lastGood } = this.#options;
+    const running = inForce.of(resource.policy);
     if (running?.origin === this.origin) return undefined;
     if (running?.origin === "kept") return running.policy;
     const text = await lastGood(resource.policy);
     if (text === undefined) return undefined;
-    return readingOf(await this.#judge(resource, text)).compiled;
+    return outcomeOf(await this.#compileText(resource, text)).compiled;
   }
 
-  #judge(resource: PolicyResource, text: string): Promise<PolicySet> {
+  #compileText(resource: PolicyResource, text: string): Promise<PolicySet> {
     const { client, compile } = this.#options;
     const { namespace, policy } = resource;
     const confined = namespace === client.namespace ? undefined : namespace;
     return compile(locationOf(resource), policy, text, confined);
   }
 
-  /** Notes a status, unless the resource has changed meanwhile. */
+  /** Remembers a written status, unless the resource has changed since. */
   #written(resource: PolicyResource): void {
     const held = this.#held.get(resource.policy);
     if (held?.resource.uid === resource.uid && held.resource.generation === resource.generation) {
@@ -287,13 +297,8 @@ export class ResourceSource implements PolicySource {
     }
   }
 
-  #leftOut(): ReadonlyMap<string, string> {
-    const all = this.#options.active().leftOutOf(this.origin);
-    return new Map(all.map(({ claim, why }) => [claim.name, why]));
-  }
-
   #attached(): readonly Attached[] {
-    const leftOut = this.#leftOut();
+    const leftOut = this.#options.inForce.leftOut();
     return [...this.#held.values()].map(({ resource, compiled, isOver }) => {
       const { namespace, name, policy, uid } = resource;
       const isOut = isOver || leftOut.has(policy);
@@ -302,22 +307,21 @@ export class ResourceSource implements PolicySource {
     });
   }
 
-  #knowledge(): readonly Known[] {
-    const { active, attacher, quota, warnings, overridesConfig, rollout } = this.#options;
-    const policies = active();
-    const leftOut = this.#leftOut();
-    return [...this.#held.values()].map((held): Known => {
+  #states(): readonly ResourceState[] {
+    const { inForce, attacher, quota, warnings, rollout } = this.#options;
+    const leftOut = inForce.leftOut();
+    return [...this.#held.values()].map((held): ResourceState => {
       const { policy: name } = held.resource;
-      const loop = policies.loops.get(name);
-      const running = loop?.version.origin === this.origin ? loop.version.policy : undefined;
+      const found = inForce.of(name);
+      const running = found?.origin === this.origin ? found.policy : undefined;
       return {
         resource: held.resource,
         hash: held.compiled?.hash,
         findings: held.findings,
         warnings: [...held.warnings, ...(running === undefined ? [] : warnings(name))],
         dynamicConfig: held.compiled?.dynamicConfig && {
-          refused: loop?.refusedConfig ?? new Map(),
-          isOverridden: overridesConfig(name),
+          refused: found?.refusedConfig ?? new Map(),
+          isOverridden: inForce.overridesConfig(name),
         },
         scales:
           running?.needs.some(({ object, dryRun }) => object !== undefined && !dryRun) ?? false,
@@ -334,8 +338,7 @@ export class ResourceSource implements PolicySource {
   }
 }
 
-/** A resource beyond the quota of its namespace. */
-function waiting(resource: PolicyResource): Held {
+function overQuota(resource: PolicyResource): HeldResource {
   const nothing = { compiled: undefined, offered: undefined, findings: [], warnings: [] };
   return { ...nothing, resource, isOver: true };
 }
@@ -352,7 +355,7 @@ function targetsOf(policy: CompiledPolicy | undefined): readonly Target[] {
   return (policy?.needs ?? []).flatMap(({ target }) => (target === undefined ? [] : [target]));
 }
 
-function readingOf({ policies, findings, warnings }: PolicySet) {
+function outcomeOf({ policies, findings, warnings }: PolicySet) {
   return {
     compiled: findings.length === 0 ? policies[0]?.of : undefined,
     findings: findings.map(({ of }) => ({

@@ -4,14 +4,9 @@
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import type { KubeClient } from "#kube/api/client.ts";
-import { type Following, Reflector } from "#kube/api/reflector.ts";
-import {
-  POLICY_RESOURCES,
-  type PolicyResource,
-  policyNameOf,
-  policyResource,
-} from "#kube/policies/resource.ts";
+import type { KubeClient } from "../api/client.ts";
+import { type Following, Reflector } from "../api/reflector.ts";
+import { POLICY_RESOURCES, type PolicyResource, policyNameOf, policyResource } from "./resource.ts";
 
 export interface PolicyNamespacesOptions {
   readonly client: KubeClient;

@@ -6,10 +6,6 @@ import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import type { KubeClient } from "#kube/api/client.ts";
-import type { RecordEvent } from "#kube/api/events.ts";
-import { objectText } from "#kube/scale/object.ts";
-import { Scaler, type Wanted } from "#kube/scale/scaler.ts";
 import type { ScaledObject } from "#policy/compiled.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
 import { LeasedKeys } from "#store/leased-keys.ts";
@@ -23,6 +19,10 @@ import {
 } from "#sync/follow/replicas.ts";
 import { configKey, decisionKey, REPLICAS } from "#sync/keys.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
+import type { KubeClient } from "../api/client.ts";
+import type { RecordEvent } from "../api/events.ts";
+import { objectText } from "./object.ts";
+import { Scaler, type Wanted } from "./scaler.ts";
 
 export interface ScalingOptions {
   readonly client: KubeClient;
