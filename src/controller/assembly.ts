@@ -40,9 +40,8 @@ import { showPolicies } from "./policies/policy-status.ts";
 import type { PolicySource } from "./policy-source.ts";
 import { type LocalMetrics, openQueryBackend, type QueryBackend } from "./query-backend.ts";
 import { StoreFollower } from "./store-follower.ts";
-import { checksIn } from "./warnings/control-point-watch.ts";
-import { limitersIn } from "./warnings/label-watch.ts";
 import { PolicyWarnings } from "./warnings/policy-warnings.ts";
+import { checksIn, limitersIn } from "./warnings/usage.ts";
 
 /** The metrics of the process: queries read them where no server is configured, and circuits add their own. */
 export interface ProcessMetrics extends LocalMetrics {

@@ -18,7 +18,7 @@ import {
 import { ApiServer } from "#kube/api/api-server.ts";
 import { PolicyMetrics } from "#telemetry/metrics/policies.ts";
 import { type Fleet, knowAgents } from "./agents/fleet.ts";
-import { fleetOperations } from "./agents/operations.ts";
+import { AgentOperations } from "./agents/operations.ts";
 import type { ControllerOptions } from "./assembly.ts";
 import type { Cluster } from "./cluster.ts";
 import { type Controller, startController } from "./controller.ts";
@@ -127,12 +127,8 @@ function controllerPart(
   { entities }: Pick<ClusterDiscovery, "entities"> = { entities: undefined },
 ): ProcessPart {
   const scalable = cluster?.scalable;
-  const fleet = fleetOperations({
-    agents,
-    scalable,
-    status: health.root,
-    log: log.child("agents"),
-  });
+  const status = health.root;
+  const fleet = new AgentOperations({ agents, scalable, status, log: log.child("agents") });
   return {
     routes: [
       ...policyRoutes(policies),

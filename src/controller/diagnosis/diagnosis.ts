@@ -19,7 +19,6 @@ import type { CircuitPlan, Kind, Leaf } from "#circuit/plan.ts";
 import { queryOf } from "#circuit/queries.ts";
 import type { CircuitRunner } from "#circuit/runner.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
-import { ComponentNotifier } from "./component-notifier.ts";
 import {
   type ComponentFaults,
   type Evidence,
@@ -28,6 +27,7 @@ import {
   InvalidSignals,
   invalidSignals,
 } from "./invalid-signals.ts";
+import { ComponentNotifier } from "./notifier.ts";
 
 const NO_FAULTS: ReadonlyMap<string, ComponentFaults> = new Map();
 

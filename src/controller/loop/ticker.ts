@@ -3,7 +3,7 @@
 // by a pause of nine times its duration, so that turns take a tenth of a core at most, whatever the interval.
 
 import type { Clock } from "#base/clock.ts";
-import { ChangeNotifier } from "../diagnosis/change-notifier.ts";
+import { ChangeNotifier } from "../diagnosis/notifier.ts";
 
 /** The pause after a turn, in durations of that turn. */
 const PAUSE_RATIO = 9;

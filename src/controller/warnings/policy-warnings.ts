@@ -15,8 +15,7 @@ import { Slices } from "#runtime/life/slices.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
 import { POLICY_ORIGINS } from "../policy-source.ts";
-import { type CheckCount, ControlPointWatch } from "./control-point-watch.ts";
-import { LabelWatch, type LimiterCount } from "./label-watch.ts";
+import { type CheckCount, ControlPointWatch, LabelWatch, type LimiterCount } from "./usage.ts";
 
 interface PolicyWarningsOptions {
   readonly loops: () => ReadonlyMap<string, PolicyLoop>;

@@ -6,7 +6,7 @@ import type { Clock } from "#base/clock.ts";
 import type { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "#kube/api/client.ts";
-import { fieldOf, type KubeObject, type Resource, textOf } from "#kube/api/objects.ts";
+import { fieldOf, type KubeObject, listOf, type Resource, textOf } from "#kube/api/objects.ts";
 import { type Changes, Reflector } from "#kube/api/reflector.ts";
 import type { Texts } from "../pod.ts";
 import type { ResourceBound } from "../settings.ts";
@@ -98,9 +98,7 @@ function quotaOf({ metadata, ...object }: KubeObject): Kept {
 }
 
 function rangesOf({ metadata, ...object }: KubeObject): Kept {
-  const limits = fieldOf(fieldOf(object, "spec"), "limits");
-  const items: readonly unknown[] = Array.isArray(limits) ? limits : [];
-  return items
+  return listOf(fieldOf(object, "spec"), "limits")
     .filter((item) => textOf(item, "type") === "Container")
     .map((item) => ({
       kind: "LimitRange",

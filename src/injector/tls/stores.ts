@@ -5,6 +5,7 @@ import type { KubeClient } from "#kube/api/client.ts";
 import {
   fieldOf,
   type KubeObject,
+  listOf,
   type OwnerReference,
   type Resource,
   textOf,
@@ -83,9 +84,8 @@ function secretOf(
 export function trustStore(client: KubeClient, name: string): TrustStore {
   const read = async (signal: AbortSignal) => {
     const found = await client.get(CONFIGURATIONS, { name }, signal);
-    const webhooks = fieldOf(found, "webhooks");
-    const list: readonly unknown[] = Array.isArray(webhooks) ? webhooks : [];
-    return { resourceVersion: found.metadata.resourceVersion ?? "", list };
+    const { resourceVersion = "" } = found.metadata;
+    return { resourceVersion, list: listOf(found, "webhooks") };
   };
   return {
     async trusts(bundle, signal) {

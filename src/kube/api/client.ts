@@ -154,6 +154,21 @@ export class KubeClient {
     };
   }
 
+  /** All objects, page by page, so that many of them take no more memory. */
+  async *list(
+    resource: Resource,
+    selection: Selection,
+    signal?: AbortSignal,
+    form: "whole" | "metadata" = "whole",
+  ): AsyncGenerator<KubeObject> {
+    let from = "";
+    do {
+      const page = await this.page(resource, selection, from, signal, form);
+      yield* page.items;
+      from = page.next;
+    } while (from !== "");
+  }
+
   /** @throws Fault ALREADY_EXISTS */
   async create(resource: Resource, object: KubeObject, signal?: AbortSignal): Promise<KubeObject> {
     const path = pathOf(resource, { namespace: object.metadata.namespace });

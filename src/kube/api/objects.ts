@@ -76,10 +76,16 @@ export function asObject(value: unknown): KubeObject {
   return value as KubeObject;
 }
 
-/** A field of something that may be no object; undefined where there is none. */
+/** A field of a value that need not be an object; undefined where there is none. */
 export function fieldOf(value: unknown, name: string): unknown {
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
   return (value as Readonly<Record<string, unknown>>)[name];
+}
+
+/** A field that is a list; empty where it is not. */
+export function listOf(value: unknown, name: string): readonly unknown[] {
+  const field = fieldOf(value, name);
+  return Array.isArray(field) ? field : [];
 }
 
 /** A field that is text; "" where it is not. */

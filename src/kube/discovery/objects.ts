@@ -3,7 +3,7 @@
 
 import type { Entity } from "#base/net/entity.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
-import { fieldOf, type KubeObject, type Resource, textOf } from "../api/objects.ts";
+import { fieldOf, type KubeObject, listOf, type Resource, textOf } from "../api/objects.ts";
 
 export const ENDPOINT_SLICES: Resource = {
   group: "discovery.k8s.io",
@@ -83,11 +83,6 @@ function nameOf(service: string, namespace: string, domain: string): string {
 function serves(endpoint: unknown): boolean {
   const conditions = fieldOf(endpoint, "conditions");
   return fieldOf(conditions, "ready") !== false || fieldOf(conditions, "serving") === true;
-}
-
-function listOf(value: unknown, name: string): readonly unknown[] {
-  const field = fieldOf(value, name);
-  return Array.isArray(field) ? field : [];
 }
 
 function textsOf(value: unknown, name: string): readonly string[] {

@@ -9,7 +9,8 @@ import type { Target } from "#policy/document/targets.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
 import { needsAttachment } from "#policy/needs.ts";
 import type { KubeClient } from "../api/client.ts";
-import { fieldOf, type OwnerReference, pathOf } from "../api/objects.ts";
+import { fieldOf, listOf, type OwnerReference, pathOf } from "../api/objects.ts";
+import type { AttachSettings } from "./attach-settings.ts";
 import {
   type Attachment,
   attachmentOf,
@@ -20,7 +21,6 @@ import {
   type Wanted,
 } from "./attachment.ts";
 import { GatewayClasses, GatewayObjects } from "./followed.ts";
-import type { AttachSettings } from "./settings.ts";
 
 export interface AttacherOptions {
   readonly client: KubeClient;
@@ -332,10 +332,8 @@ function placeOf({ resource }: ControlPlane, target: Target): string {
 
 function isWritten(found: object, { metadata, ...wanted }: Wanted["object"]): boolean {
   const of = fieldOf(found, "metadata");
-  const owners = fieldOf(of, "ownerReferences");
-  const sorted = Array.isArray(owners)
-    ? owners.toSorted((left, right) => (left.uid < right.uid ? -1 : 1))
-    : [];
+  const owners = listOf(of, "ownerReferences") as readonly OwnerReference[];
+  const sorted = owners.toSorted((left, right) => (left.uid < right.uid ? -1 : 1));
   const { labels, ownerReferences } = metadata;
   return (
     has(sorted, ownerReferences) &&

@@ -6,7 +6,6 @@ import type { Target } from "#policy/document/targets.ts";
 import { fieldOf, type KubeObject, type OwnerReference, type Resource } from "../api/objects.ts";
 import { securityPolicy, unaccepted } from "./envoy-gateway.ts";
 import { envoyFilter } from "./istio.ts";
-import type { AttachSettings } from "./settings.ts";
 
 /** A control plane that Sluice can configure. */
 export interface ControlPlane {

@@ -2,8 +2,8 @@
 // Envoy Gateway accepts it, for each Gateway that it concerns.
 
 import { TARGET_GROUP, type Target } from "#policy/document/targets.ts";
-import { fieldOf, textOf } from "../api/objects.ts";
-import type { AttachSettings } from "./settings.ts";
+import { fieldOf, listOf, textOf } from "../api/objects.ts";
+import type { AttachSettings } from "./attach-settings.ts";
 
 export function securityPolicy(
   { kind, name, section, controlPoint }: Target,
@@ -39,8 +39,8 @@ export function securityPolicy(
 
 /** Reason for which Envoy Gateway does not do all that a SecurityPolicy says; undefined where it does. */
 export function unaccepted(policy: unknown, generation: number): string | undefined {
-  const ancestors = listIn(fieldOf(policy, "status"), "ancestors").map((ancestor) =>
-    listIn(ancestor, "conditions"),
+  const ancestors = listOf(fieldOf(policy, "status"), "ancestors").map((ancestor) =>
+    listOf(ancestor, "conditions"),
   );
   const conditions = ancestors.flat();
   const of = (type: string, status: string) =>
@@ -53,9 +53,4 @@ export function unaccepted(policy: unknown, generation: number): string | undefi
     Number(fieldOf(each, "observedGeneration") ?? 0) >= generation;
   if (ancestors.length > 0 && ancestors.every((each) => each.some(isSeen))) return undefined;
   return "Envoy Gateway has not said yet whether it accepts its SecurityPolicy";
-}
-
-function listIn(value: unknown, name: string): readonly unknown[] {
-  const field = fieldOf(value, name);
-  return Array.isArray(field) ? field : [];
 }

@@ -6,7 +6,7 @@ import type { Clock } from "#base/clock.ts";
 import type { Fault } from "#base/fault.ts";
 import { TARGET_GROUP, type Target } from "#policy/document/targets.ts";
 import type { KubeClient } from "../api/client.ts";
-import { fieldOf, type KubeObject, type Resource, textOf } from "../api/objects.ts";
+import { fieldOf, type KubeObject, listOf, type Resource, textOf } from "../api/objects.ts";
 import { Reflector } from "../api/reflector.ts";
 import { CONTROL_PLANES, type ControlPlane, OWN_LABEL, OWN_VALUE } from "./attachment.ts";
 
@@ -160,10 +160,8 @@ export class GatewayObjects {
 
 /** A route's status has an entry for each of its gateways, which may be in other namespaces. */
 function controllersIn(route: KubeObject): readonly string[] {
-  const parents = fieldOf(fieldOf(route, "status"), "parents");
-  const controllers = Array.isArray(parents)
-    ? parents.map((parent) => textOf(parent, "controllerName"))
-    : [];
+  const parents = listOf(fieldOf(route, "status"), "parents");
+  const controllers = parents.map((parent) => textOf(parent, "controllerName"));
   return [...new Set(controllers.filter((controller) => controller !== ""))].sort();
 }
 

@@ -2,7 +2,7 @@
 // calls extension providers, and none for a filter that concerns one route only.
 
 import { TARGET_GROUP, type Target } from "#policy/document/targets.ts";
-import type { AttachSettings } from "./settings.ts";
+import type { AttachSettings } from "./attach-settings.ts";
 
 const TYPES = "type.googleapis.com/envoy.extensions";
 const MANAGER = "envoy.filters.network.http_connection_manager";

@@ -1,6 +1,12 @@
 // Policies as Kubernetes resources: what is read of one, and the status that is written into it.
 
-import { fieldOf, type KubeObject, type ObjectMeta, type Resource } from "../api/objects.ts";
+import {
+  fieldOf,
+  type KubeObject,
+  listOf,
+  type ObjectMeta,
+  type Resource,
+} from "../api/objects.ts";
 
 export const POLICY_RESOURCES: Resource = {
   group: "fluxninja.com",
@@ -144,7 +150,5 @@ export interface PolicyResourceStatus {
 
 /** A condition of a status as it was read; undefined where there is none. */
 export function conditionOf(status: unknown, type: ConditionType): unknown {
-  const conditions = fieldOf(status, "conditions");
-  if (!Array.isArray(conditions)) return undefined;
-  return conditions.find((each) => fieldOf(each, "type") === type);
+  return listOf(status, "conditions").find((each) => fieldOf(each, "type") === type);
 }

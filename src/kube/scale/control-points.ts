@@ -58,14 +58,9 @@ async function* pointsOf(
   { apiVersion, kind, resource }: ScalableKind,
   signal: AbortSignal,
 ): AsyncGenerator<ObjectName> {
-  let from = "";
-  do {
-    const page = await client.page(resource, {}, from, signal, "metadata");
-    for (const { metadata } of page.items) {
-      const { name, namespace = "", ownerReferences = [] } = metadata;
-      if (ownerReferences.some(({ controller }) => controller === true)) continue;
-      yield { apiVersion, kind, namespace, name };
-    }
-    from = page.next;
-  } while (from !== "");
+  for await (const { metadata } of client.list(resource, {}, signal, "metadata")) {
+    const { name, namespace = "", ownerReferences = [] } = metadata;
+    if (ownerReferences.some(({ controller }) => controller === true)) continue;
+    yield { apiVersion, kind, namespace, name };
+  }
 }

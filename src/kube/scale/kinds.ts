@@ -3,7 +3,7 @@
 
 import { Fault } from "#base/fault.ts";
 import type { KubeClient } from "../api/client.ts";
-import { fieldOf, type Resource, textOf } from "../api/objects.ts";
+import { fieldOf, listOf, type Resource, textOf } from "../api/objects.ts";
 
 export interface ScalableKind {
   readonly apiVersion: string;
@@ -63,9 +63,4 @@ function isScalable(resource: unknown): boolean {
         textOf(fieldOf(each, "responseKind"), "kind") === "Scale",
     )
   );
-}
-
-function listOf(value: unknown, name: string): readonly unknown[] {
-  const field = fieldOf(value, name);
-  return Array.isArray(field) ? field : [];
 }
