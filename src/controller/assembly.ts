@@ -43,7 +43,7 @@ import { StoreFollower } from "./store-follower.ts";
 import { PolicyWarnings } from "./warnings/policy-warnings.ts";
 import { checksIn, limitersIn } from "./warnings/usage.ts";
 
-/** The metrics of the process: queries read them where no server is configured, and circuits add their own. */
+/** The metrics of the process. Circuits add their own, and queries read them if no server is configured. */
 export interface ProcessMetrics extends LocalMetrics {
   /** The returned function removes the source. */
   add(source: MetricSource): () => void;
@@ -62,15 +62,15 @@ export interface ControllerOptions {
   readonly status: StatusNode;
   readonly counts: PolicyCounts;
   readonly meters: ProcessMetrics;
-  /** Group of the agent in this process, whose metrics tell which control points checks name; undefined without one. */
+  /** Group of the agent in this process, whose metrics show which control points checks name; undefined without an agent. */
   readonly agentGroup?: string | undefined;
   /** Whether other controllers share the store: then checkpoints of circuits are left there for the next leader. */
   readonly sharesStore?: boolean;
   /** Aborts when the controller must no longer run, even while it starts. `stop` must be called all the same. */
   readonly over?: AbortSignal;
-  /** The rollout of a policy among agents; absent where nobody follows them. */
+  /** The rollout of a policy among agents; absent if agents are not followed. */
   readonly rollout?: (policy: CompiledPolicy) => PolicyRollout | undefined;
-  /** The cluster whose policy resources run and whose objects are scaled; absent where neither is wanted. */
+  /** The cluster whose policy resources run and whose objects are scaled; absent for none. */
   readonly cluster?: Cluster | undefined;
   /** Called when the controller cannot continue. */
   readonly fail: (message: string, cause?: unknown) => void;

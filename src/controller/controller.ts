@@ -29,7 +29,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
     await endFollowing(parts);
     await parts.close();
   };
-  // The calls below that wait for the store must not wait for ever.
+  // The calls below must not wait for the store for ever.
   const giveUp = () => {
     follower.stop();
     for (const source of sources) void source.close?.();
@@ -53,7 +53,7 @@ async function start(parts: Parts, options: ControllerOptions): Promise<void> {
   const { over, log } = options;
   await adopt(parts, options);
   await checkpoints?.adopt();
-  // The store first: policies that are stored already keep their names.
+  // The store first: stored policies keep their names.
   await follower.start();
   over?.throwIfAborted();
   for (const source of sources) await source.start?.();
@@ -83,7 +83,7 @@ function guardPublished({ outbox }: Parts, { store, log, fail }: ControllerOptio
 
 async function endFollowing(parts: Parts): Promise<void> {
   const { sources, follower, compiler, scaling, attacher } = parts;
-  // First of all: another controller may scale by now.
+  // First, because another controller may scale by now.
   await Promise.all([scaling?.close(), attacher?.close()]);
   const closed = sources.map((source) => source.close?.());
   follower.stop();

@@ -1,5 +1,4 @@
-// Starts a controller, either as part of a process or as the whole process, which then shares a store with agents in
-// other processes.
+// Starts a controller, as a part of a process or as a process of its own that shares a store with agents.
 
 import { controllerGrpcService, controllerRoutes } from "#api/fleet/controller.ts";
 import { entityGrpcService, entityRoutes } from "#api/fleet/entities.ts";
@@ -33,8 +32,8 @@ interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
 }
 
 /**
- * Opens the ports, and runs the policies whenever this process leads. Resolves when the rules of the policies are in the
- * store, or when the process stands by because another controller leads or the store is away.
+ * Opens the ports, and runs the policies whenever this process leads. Resolves when the rules are in the store, or when the
+ * process stands by because another controller leads or the store is away.
  */
 export async function startControllerProcess(options: ControllerProcessOptions): Promise<Ports> {
   const process = startProcess({ ...options, configs: [options.config] });
@@ -79,7 +78,7 @@ export async function startControllerProcess(options: ControllerProcessOptions):
   return ports;
 }
 
-/** Starts the controller as a part of a process that shares its store with nobody. */
+/** Starts the controller as a part of a process that does not share its store. */
 export async function startControllerPart(
   process: SluiceProcess,
   settings: ControllerConfig,

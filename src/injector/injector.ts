@@ -1,5 +1,5 @@
-// Everything that injection does with a Kubernetes cluster, joined: the webhook, its certificates, the namespaces, the pods
-// that it missed and the copies of Secrets.
+// Joins the parts of injection that work with the cluster: the webhook, its certificates, namespaces, missed pods and copies
+// of Secrets.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
@@ -35,20 +35,19 @@ export interface WebhookSettings {
 
 export interface InjectorOptions {
   readonly client: KubeClient;
-  /** Namespaces that are left alone, besides those of Kubernetes. */
+  /** Namespaces that are not injected, besides those of Kubernetes. */
   readonly ignoredNamespaces: readonly string[];
-  /** ConfigMap of the injector's namespace that says what sidecars are like; empty: there is none. */
+  /** The ConfigMap in the injector's namespace with settings of sidecars; empty for none. */
   readonly configMap: string;
-  /** Settings of sidecars, with the entries of the ConfigMap. Throws a Fault for entries that cannot be used. */
+  /** The settings of sidecars with the entries of the ConfigMap. @throws Fault for invalid entries */
   readonly sidecars: (entries: Texts) => Sidecars;
   readonly webhook: WebhookSettings;
   /** Whether sidecars are native; `auto` asks the cluster. */
   readonly nativeSidecars: "auto" | "on" | "off";
-  /** The injector's namespace. */
   readonly home: string;
-  /** Called with undefined when namespaces are followed, with a fault when what is known of them may be old. */
+  /** Called with undefined when namespaces are followed, and with a fault when they may be out of date. */
   readonly followed: (fault: Fault | undefined) => void;
-  /** Called with undefined when the present settings of sidecars are in use, with a fault when they are not. */
+  /** Called with undefined when the present settings of sidecars are in use, and with a fault when they are not. */
   readonly configured: (fault: Fault | undefined) => void;
   readonly clock: Clock;
   readonly chance: Chance;
@@ -65,7 +64,7 @@ const WAITS: ComponentState = {
   message: "waits for the settings of sidecars and the namespaces of the cluster",
 };
 
-/** The first versions, 1.x, with each ability. */
+/** The minor versions (1.x) that introduced each ability. */
 const NATIVE_SIDECARS_SINCE = 29;
 const SLEEP_ACTION_SINCE = 30;
 
@@ -78,9 +77,9 @@ export class Injector {
   readonly #missed: MissedPods;
   readonly #copies: SecretCopies;
   #own: { readonly files: CertificateFiles; readonly keeper: Keeper } | undefined;
-  /** Undefined until the cluster has said which version it is. */
+  /** Undefined until the version of the cluster is known. */
   #minor: number | undefined;
-  /** Undefined until the ConfigMap was read. */
+  /** Undefined before the ConfigMap was read. */
   #sidecars: Sidecars | undefined;
   readonly #config: SidecarConfig | undefined;
   readonly #listeners: (() => void)[] = [];
@@ -129,7 +128,7 @@ export class Injector {
     this.metrics = [webhook, this.#missed];
   }
 
-  /** Begins to follow the cluster. An API server that is away is tried again. */
+  /** Follows the cluster, and retries while the API server is away. */
   async start(): Promise<void> {
     const { webhook } = this.#options;
     if (webhook.cert_file === "") {
@@ -146,32 +145,32 @@ export class Injector {
   }
 
   /**
-   * Calls `changed` when copies of Secrets or agents may be missing: the settings of sidecars have changed, namespaces are known
-   * now, or another one is labelled.
+   * Calls `changed` when copies of Secrets or agents may be missing: when the settings of sidecars, the known namespaces or
+   * their labels changed.
    */
   onChange(changed: () => void): void {
     this.#listeners.push(changed);
   }
 
-  /** The certificate of the webhook. Files of its own are there after the first check that succeeded. */
+  /** The certificate files of the webhook. The injector's own files exist after the first successful check. */
   get files(): { readonly cert_file: string; readonly key_file: string } {
     const { cert_file, key_file } = this.#own?.files ?? this.#options.webhook;
     return { cert_file, key_file };
   }
 
-  /** Whether the webhook can be served: there are settings and a certificate, and the cluster has said its version. */
+  /** Whether the webhook can be served: settings, certificate and cluster version are known. */
   get isReady(): boolean {
     const hasCertificate = this.#own === undefined || this.#own.keeper.inUse !== undefined;
     return this.#minor !== undefined && this.#sidecars !== undefined && hasCertificate;
   }
 
-  /** Learns the version of the cluster once, and takes the next step with the certificates. Throws a Fault. */
+  /** Reads the version of the cluster once, and takes the next step of the certificates. @throws Fault */
   async check(signal: AbortSignal): Promise<void> {
     if (this.#minor === undefined) this.#minor = await this.#readVersion(signal);
     await this.#own?.keeper.check(signal);
   }
 
-  /** Brings copies of Secrets in step. Throws a Fault when the API server does not answer. */
+  /** Brings copies of Secrets in step. @throws Fault when the API server does not answer */
   async copy(signal: AbortSignal): Promise<ComponentState> {
     if (this.#sidecars === undefined || !this.#namespaces.isKnown) return WAITS;
     await this.#copies.round(this.#sidecars.secrets, signal);
@@ -180,7 +179,7 @@ export class Injector {
     return { isGood, message: isGood ? "all copies are in step" : faults.join("; ") };
   }
 
-  /** Looks for missed pods. Throws a Fault when the API server does not answer. */
+  /** Looks for missed pods. @throws Fault when the API server does not answer */
   async search(signal: AbortSignal): Promise<ComponentState> {
     if (this.#sidecars === undefined || !this.#namespaces.isKnown) return WAITS;
     await this.#missed.search(signal);
@@ -203,7 +202,7 @@ export class Injector {
     this.#changed();
   }
 
-  /** Throws a Fault as long as there are none, which is before the webhook is served. */
+  /** @throws Fault before there are settings; the webhook is not served until then */
   #settings(): InjectionSettings {
     if (this.#sidecars === undefined) throw new Fault("UNAVAILABLE", WAITS.message);
     return this.#sidecars.settings;
@@ -229,7 +228,7 @@ export class Injector {
 
   async #readVersion(signal: AbortSignal): Promise<number> {
     const found = await this.#options.client.read("/version", signal);
-    // Some providers append a plus sign.
+    // Some providers append a plus sign, which parseInt ignores.
     const minor = Number.parseInt(textOf(found, "minor"), 10);
     if (textOf(found, "major") === "1" && minor > 0) return minor;
     throw new Fault(

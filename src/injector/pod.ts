@@ -1,4 +1,4 @@
-// The part of a Kubernetes pod that injection reads, and its reading from JSON. All other fields are kept as they are.
+// The part of a Kubernetes pod that injection reads, and its parser. All other fields are kept.
 
 import { Fault } from "#base/fault.ts";
 
@@ -27,7 +27,7 @@ export interface VolumeMount extends JsonObject {
   readonly mountPath: string;
 }
 
-/** A container. Fields without a type here are carried along. */
+/** A container. Other fields are kept. */
 export interface Container extends JsonObject {
   readonly name: string;
 }
@@ -36,11 +36,11 @@ export interface Volume extends JsonObject {
   readonly name: string;
 }
 
-/** The parts of a pod that injection reads, in a form that needs no further checks. */
+/** The parsed parts of a pod. */
 export interface Pod {
-  /** The whole object as it was received. */
+  /** The whole object. */
   readonly whole: JsonObject;
-  /** Namespace and name, or as much of them as there is, for messages. */
+  /** Namespace and name for messages, as far as they are known. */
   readonly name: string;
   readonly labels: Texts;
   readonly annotations: Texts;
@@ -50,14 +50,14 @@ export interface Pod {
   readonly hostNetwork: boolean;
   readonly os: string;
   readonly restartPolicy: string;
-  /** Seconds; undefined where the pod does not say, which means 30. */
+  /** In seconds; undefined means 30. */
   readonly terminationGracePeriodSeconds: number | undefined;
 }
 
-/** Most items of any list of a pod that is read here. Kubernetes itself bounds the whole object to 1.5 MiB. */
+/** The most items in any list that is read. Kubernetes limits the whole object to 1.5 MiB. */
 const MAX_ITEMS = 10_000;
 
-/** Throws a Fault INVALID_ARGUMENT that names the field when the JSON is no pod. */
+/** @throws Fault INVALID_ARGUMENT that names the field, for JSON that is not a pod */
 export function readPod(json: Json | undefined): Pod {
   const whole = objectAt(json, "object");
   const metadata = optionalObject(whole["metadata"], "metadata");
@@ -80,7 +80,7 @@ export function readPod(json: Json | undefined): Pod {
   };
 }
 
-/** Whether the pod, a container or a volume of it needs this Secret of its namespace. */
+/** Whether the pod, one of its containers or of its volumes needs this Secret. */
 export function refersTo(pod: Pod, secret: string): boolean {
   const at = (json: Json | undefined, ...path: readonly string[]) =>
     path.reduce<Json | undefined>((now, key) => (isObject(now) ? now[key] : undefined), json);
@@ -105,12 +105,12 @@ export function isObject(json: Json | undefined): json is JsonObject {
   return typeof json === "object" && json !== null && !Array.isArray(json);
 }
 
-/** The text, or "" for everything else. */
+/** The text, or an empty one for other values. */
 export function text(json: Json | undefined): string {
   return typeof json === "string" ? json : "";
 }
 
-/** The objects of a list that have a name; an absent list is empty. */
+/** The objects of a list; empty for other values. */
 export function listAt(json: Json | undefined): readonly JsonObject[] {
   return Array.isArray(json) ? json.filter(isObject) : [];
 }

@@ -1,5 +1,5 @@
-// The process that injects sidecars: the webhook on a port of its own, its certificates, and the search for pods that it
-// missed. Without the API server it starts, is not ready, and tries again.
+// The process that injects sidecars: the webhook on its own port, its certificates, and the search for missed pods. Without
+// the API server it starts, is not ready, and retries.
 
 import { pause } from "#base/async/wait.ts";
 import { Fault } from "#base/fault.ts";
@@ -17,9 +17,9 @@ import type { InjectorProcessConfig } from "./config.ts";
 import { type ComponentState, Injector } from "./injector.ts";
 import type { Sidecars } from "./settings.ts";
 
-/** Milliseconds before another attempt while the API server is away. */
+/** Milliseconds between attempts while the API server is away. */
 const RETRY_MS = 5_000;
-/** Longest time between two checks of the certificates, ms; it is shorter where the overlap is. */
+/** Longest time between two checks of the certificates, in ms; a short overlap makes it shorter. */
 const LONGEST_PAUSE_MS = 60_000;
 const CHECKS_PER_OVERLAP = 10;
 const SETTLE_MS = 200;
@@ -29,11 +29,11 @@ export interface InjectorProcessOptions extends Omit<ProcessOptions, "configs" |
 }
 
 export interface InjectorPorts extends Ports {
-  /** Resolves when the webhook accepts reviews; rejects when its port cannot be opened. */
+  /** Resolves when the webhook accepts reviews; rejects if its port cannot be opened. */
   readonly webhook: Promise<Port>;
 }
 
-/** When it returns, the main port answers; the webhook opens as soon as it has a certificate. */
+/** Resolves when the main port answers. The webhook opens as soon as it has a certificate. */
 export async function startInjectorProcess(
   options: InjectorProcessOptions,
 ): Promise<InjectorPorts> {
@@ -98,7 +98,7 @@ export async function startInjectorProcess(
   return { ...ports, webhook };
 }
 
-/** Opens the port of the webhook when there is a certificate, and keeps the certificate from then on. */
+/** Waits for a certificate, opens the port of the webhook, and then keeps the certificate valid. */
 async function openWebhook(
   process: SluiceProcess,
   settings: InjectorConfig,
@@ -156,12 +156,12 @@ interface Repetition {
   readonly what: string;
   /** Milliseconds between two rounds. */
   readonly every: number;
-  /** Takes a function that lets the next round begin soon. */
+  /** Registers a function that starts the next round early. */
   readonly wakes?: (wake: () => void) => void;
   readonly signal: AbortSignal;
 }
 
-/** Repeats work until the signal aborts, and shows its result in the status. Never rejects. */
+/** Repeats work until the signal aborts, and reports its result to the status. Never rejects. */
 async function repeat(
   { clock, health, log }: SluiceProcess,
   { what, every, wakes, signal }: Repetition,
@@ -187,12 +187,12 @@ async function repeat(
       last = message;
     }
     await pause(last === "" ? every : RETRY_MS, clock, rest.signal);
-    // Changes that come together lead to one round.
+    // A burst of changes leads to one round.
     await pause(SETTLE_MS, clock, signal);
   }
 }
 
-/** The first address of each pod is of the family that the cluster's own Service has. */
+/** The first address of a pod has the family of the API server's Service. */
 function ipFamily(env: SluiceProcess["env"]): "IPv4" | "IPv6" {
   return env["KUBERNETES_SERVICE_HOST"]?.includes(":") ? "IPv6" : "IPv4";
 }

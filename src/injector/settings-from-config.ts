@@ -13,20 +13,20 @@ import {
   type Sidecars,
 } from "./settings.ts";
 
-/** Files of the Secret with certificates, wherever they stand in a text of the agent's configuration. */
+/** Finds files of the certificates' Secret in values of the agent's configuration. */
 const CERTIFICATE_FILES = new RegExp(`${CERTIFICATES_PATH}/([\\w.-]+)`, "g");
 
-/** Type and entry of the Secrets from which kubelets take the credentials of a registry. */
+/** Type and entry of Secrets with the credentials of a registry. */
 const PULL_TYPE = "kubernetes.io/dockerconfigjson";
 const PULL_ENTRY = ".dockerconfigjson";
 
 export interface InjectorConfigs {
   readonly injector: Loaded<"injector">;
-  /** The agent's configuration, which sidecars get. */
+  /** The agent's configuration for sidecars. */
   readonly agent: Loaded<"agent">;
 }
 
-/** The settings of injection without those that the cluster and this process tell. */
+/** The settings of injection, without those that the cluster and this process determine. */
 export type ConfiguredInjection = Omit<
   InjectionSettings,
   "ignoredNamespaces" | "ipFamily" | "version"
@@ -35,14 +35,14 @@ export type ConfiguredInjection = Omit<
 type EnvVar = InjectionSettings["sidecar"]["env"][number];
 type OtherPort = InjectionSettings["sidecar"]["otherPorts"][number];
 
-/** The Secrets that sidecars refer to, each with the entries that the agent's configuration names. */
+/** The Secrets that sidecars refer to, each with the entries that they use. */
 export function secretsOfSidecars({ injector, agent }: InjectorConfigs): Sidecars["secrets"] {
   const { certificates, secrets } = injector.config.sidecar;
   const used = new Map<string, Set<string>>();
   const use = (name: string, entry: string) =>
     used.set(name, (used.get(name) ?? new Set()).add(entry));
   if (certificates !== "") {
-    // A pod waits for a Secret that it mounts, even if the agent reads no file of it.
+    // A pod waits for a mounted Secret even if the agent reads none of its files.
     used.set(certificates, new Set());
     for (const { text } of variablesOf(agent))
       for (const [, entry = ""] of text.matchAll(CERTIFICATE_FILES)) use(certificates, entry);
@@ -61,8 +61,8 @@ export function secretsOfSidecars({ injector, agent }: InjectorConfigs): Sidecar
 }
 
 /**
- * Valid texts in place of the values that sidecars take from Secrets, by the name of the agent's variable. The injector does
- * not read those, but rules between keys, such as a user that needs a password, are about the whole configuration.
+ * Valid placeholders for values that sidecars take from Secrets, by the name of the agent's variable. The injector does not
+ * read these values, but rules between keys (a user needs a password) need them.
  */
 export function standIns(injector: Loaded<"injector">): Readonly<Record<string, string>> {
   const rows = new Map(leaves(PROCESSES.agent.table).map(({ path, row }) => [path, row]));
@@ -81,7 +81,7 @@ function standIn(row: ConfigLeaf["row"] | undefined): string | undefined {
   return row?.kind === "string" ? row.format.good.findLast((text) => text !== "") : undefined;
 }
 
-/** Throws a ConfigFault for what a sidecar could not use. */
+/** @throws ConfigFault for settings that a sidecar could not use */
 export function injectionSettings({ injector, agent }: InjectorConfigs): ConfiguredInjection {
   const faults: ConfigError[] = [];
   const env = [
@@ -149,14 +149,14 @@ function containerOf({ image, image_pull_policy, run_as_user, resources }: Conta
   };
 }
 
-/** `NAME=VALUE` as a variable. Kubernetes replaces `$(NAME)` in variables. */
+/** Parses `NAME=VALUE`, and escapes `$(NAME)`, which Kubernetes would replace. */
 function variableIn(text: string): EnvVar {
   const equals = text.indexOf("=");
   const value = text.slice(equals + 1).replaceAll("$(", () => "$$(");
   return { name: text.slice(0, equals), value };
 }
 
-/** Everyone who may read pods reads their variables, so secrets go by reference. */
+/** Everyone who may read pods can read their variables, so secrets are references. */
 function environmentOf(
   agent: Loaded<"agent">,
   referred: Readonly<Record<string, string>>,
@@ -188,7 +188,7 @@ function referencesOf(injector: Loaded<"injector">, faults: ConfigError[]): read
   });
 }
 
-/** The format of the key has made sure that all parts are there. */
+/** The format of the key guarantees all parts. */
 function referenceOf(reference: string) {
   const equals = reference.indexOf("=");
   const slash = reference.indexOf("/", equals);
@@ -215,7 +215,7 @@ function portOf(
   return { port: 0, isPortChosen };
 }
 
-/** The ports of Envoy that are the agent's: both listen in every pod that gets them. */
+/** Ports of Envoy that are also the agent's, which listens in the same pods. */
 function clashesOf({ config, origins }: Loaded<"injector">, port: number): readonly ConfigError[] {
   const { admin_port, port: own } = config.envoy;
   return Object.entries({ "envoy.port": own, "envoy.admin_port": admin_port }).flatMap(
@@ -228,7 +228,7 @@ function clashesOf({ config, origins }: Loaded<"injector">, port: number): reado
   );
 }
 
-/** Those that somebody chose: a default that is taken is left out by the agent itself. */
+/** The configured ports. Default ports that are in use are skipped by the agent itself. */
 function otherPorts({ config, origins }: Loaded<"agent">): readonly OtherPort[] {
   const { debug_port, health_check_port } = config.otel.ports;
   const isChosen = (key: string) => origins.get(`otel.ports.${key}`)?.source !== "default";

@@ -6,17 +6,17 @@ import type { ContainerPort, EnvVar, Texts } from "./pod.ts";
 export const CERTIFICATES_PATH = "/etc/sluice/certificates";
 
 /**
- * Port of the agent in pods, unless one is configured: outside of the ranges that systems give to connections (32768 and above)
- * and Kubernetes to Services, and no default of a known program.
+ * Default port of the agent in pods: outside the ephemeral range (32768 and above) and that of node ports, and not the
+ * default of a known program.
  */
 export const SIDECAR_PORT = 14_280;
-/** Ports of its metrics and of its health, unless they are configured. Kubelets ask for health where only Envoy asks the rest. */
+/** Default ports of its metrics and its health. Kubelets use the latter if the main port is on loopback. */
 export const SIDECAR_METRICS_PORT = 14_380;
 export const SIDECAR_HEALTH_PORT = 14_480;
-/** Where the injected Envoy answers the kubelet's probes of the application. */
+/** The port at which the injected Envoy answers the kubelet's probes of the application. */
 export const ENVOY_PROBES_PORT = 14_580;
 
-/** Quantities of a container's resources; "" where there is none. */
+/** Quantities of a container's resources; empty for none. */
 export interface Resources {
   readonly cpuRequest: string;
   readonly cpuLimit: string;
@@ -26,7 +26,7 @@ export interface Resources {
 
 export interface ContainerSettings {
   readonly image: string;
-  /** Empty: as Kubernetes chooses. */
+  /** Empty: the default of Kubernetes. */
   readonly imagePullPolicy: string;
   /** 0: the cluster chooses the user. */
   readonly runAsUser: number;
@@ -36,13 +36,12 @@ export interface ContainerSettings {
 export interface SidecarSettings extends ContainerSettings {
   /** Port of the agent. */
   readonly port: number;
-  /** Whether somebody configured the port. The default gives way where only the injected Envoy needs to know it. */
+  /** Whether the port was configured. The default may change if only the injected Envoy has to know it. */
   readonly isPortChosen: boolean;
-  /** Ports of the agent beside it that others may connect to. */
+  /** Other ports of the agent to which others may connect. */
   readonly otherPorts: readonly (ContainerPort & { readonly name: string })[];
   /**
-   * Kind of the kubelet's probes of the agent: TCP where the agent requires certificates of its callers, which kubelets
-   * do not have.
+   * Kind of the kubelet's probes of the agent: TCP if the agent requires client certificates, which kubelets lack.
    */
   readonly probes: "HTTP" | "HTTPS" | "TCP";
   /** The agent's configuration. */
@@ -56,7 +55,7 @@ export interface SidecarSettings extends ContainerSettings {
 export type ClientBaggage = "ignore" | "believe";
 
 export interface EnvoySettings extends ContainerSettings {
-  /** Whether pods get an Envoy unless they say otherwise. */
+  /** Whether pods get an Envoy by default. */
   readonly inject: boolean;
   /** The port that clients call. */
   readonly port: number;
@@ -64,16 +63,16 @@ export interface EnvoySettings extends ContainerSettings {
   readonly adminPort: number;
   /** Worker threads. */
   readonly concurrency: number;
-  /** What the agent does with the labels in the baggage of Envoy's clients, unless a pod says otherwise. */
+  /** How the agent treats the baggage of Envoy's clients by default. */
   readonly clientBaggage: ClientBaggage;
-  /** Seconds for which the application goes on after the pod was told to end, until all clients know. */
+  /** How long the application keeps running after the pod was told to end, until all clients know. */
   readonly applicationSleepSeconds: number;
 }
 
 export interface InjectionSettings {
   /** Version of Sluice. */
   readonly version: string;
-  /** Namespaces that are left alone. */
+  /** Namespaces that are not injected. */
   readonly ignoredNamespaces: readonly string[];
   /** IP family of a pod's first address. */
   readonly ipFamily: "IPv4" | "IPv6";
@@ -86,12 +85,12 @@ export interface InjectionSettings {
 /** A Secret of the injector's namespace, and the entries of it that sidecars use. */
 export interface SidecarSecret {
   readonly name: string;
-  /** The type that it must have; undefined: any. */
+  /** The required type; undefined for any. */
   readonly type?: string;
   readonly entries: readonly string[];
 }
 
-/** Everything about sidecars that may change while the injector runs. */
+/** The settings of sidecars, which may change while the injector runs. */
 export interface Sidecars {
   readonly settings: InjectionSettings;
   /** One for each Secret that sidecars refer to. */
@@ -106,7 +105,7 @@ export interface ClusterAbilities {
   readonly sleepAction: boolean;
 }
 
-/** What a namespace demands of the resources of containers. Quantities by name of resource. */
+/** A rule of a namespace for the resources of containers. Quantities are by name of resource. */
 export type ResourceBound =
   | { readonly kind: "ResourceQuota"; readonly name: string; readonly hard: Texts }
   | {
@@ -125,7 +124,7 @@ export interface Namespace {
   readonly name: string;
   readonly labels: Texts;
   readonly annotations: Texts;
-  /** Whether it could not be read, so that its labels and annotations are not known. */
+  /** Whether its labels and annotations are unknown because it could not be read. */
   readonly isUnread?: boolean;
   /** Whether it is being deleted: nothing new can be created in it. */
   readonly isEnding?: boolean;

@@ -1,5 +1,5 @@
-// The route that the API server calls for each new pod, and its metrics. It answers from memory; only a namespace that is not
-// known yet is asked for.
+// The route that the API server calls for each new pod, its messages and its metrics. It answers from memory; only unknown
+// namespaces are read from the API server.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
@@ -11,7 +11,7 @@ import { type Injection, inject } from "./mutation/mutate.ts";
 import { isObject, type Json, objectAt, type Pod, readPod, text } from "./pod.ts";
 import type { ClusterAbilities, InjectionSettings, Namespace, ResourceBound } from "./settings.ts";
 
-/** Pods have at most 1.5 MiB in etcd; the review repeats the pod and adds to it. */
+/** Pods have at most 1.5 MiB in etcd, and the review adds to that. */
 const MAX_REVIEW_BYTES = 3 * 1024 * 1024;
 
 /** Upper bounds in ms. */
@@ -21,12 +21,11 @@ const RESULTS = ["injected", "unchanged", "skipped", "refused", "invalid"] as co
 type Result = (typeof RESULTS)[number];
 
 interface WebhookOptions {
-  /** As they are when a review arrives. */
   readonly settings: () => InjectionSettings;
   readonly abilities: () => ClusterAbilities;
-  /** The metadata of a namespace. Asks the API server for a namespace that is not known yet. */
+  /** The metadata of a namespace. Unknown namespaces are read from the API server. */
   readonly namespace: (name: string, signal: () => AbortSignal) => Promise<Namespace> | Namespace;
-  /** What is known to bound the resources of a namespace. */
+  /** The known bounds of a namespace's resources. */
   readonly bounds: (namespace: string) => readonly ResourceBound[];
   readonly clock: Clock;
   readonly log: Log;
@@ -122,15 +121,15 @@ export class Webhook implements MetricSource {
 }
 
 interface Review {
-  /** Identifies the review; the answer must repeat it. */
+  /** The answer must repeat it. */
   readonly uid: string;
-  /** The namespace of the request; a new pod may not name it. */
+  /** The namespace of the request; a new pod itself may lack it. */
   readonly namespace: string;
   readonly pod: Pod;
   readonly dryRun: boolean;
 }
 
-/** Throws a Fault INVALID_ARGUMENT that names what is wrong. */
+/** @throws Fault INVALID_ARGUMENT for a body that is not a review of a new pod */
 function readReview(body: Uint8Array): Review {
   const { uid, namespace, request: asRead } = admissionRequest(body);
   const request = objectAt(asRead as Json, "request");

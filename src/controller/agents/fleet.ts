@@ -13,7 +13,7 @@ import { FOLLOWED_KINDS } from "#sync/follow/kinds.ts";
 
 export interface Fleet {
   readonly agents: Agents;
-  /** The rollout of a policy; undefined where nothing in it concerns agents. */
+  /** The rollout of a policy; undefined if nothing in it concerns agents. */
   readonly rollout: (policy: CompiledPolicy) => PolicyRollout | undefined;
   /** The service that agents connect to. */
   readonly service: GrpcService;
@@ -57,10 +57,10 @@ const KINDS: ReadonlySet<string> = new Set(
   [...FOLLOWED_KINDS.keys()].filter((kind) => kind !== "flux_meter"),
 );
 
-/** Agents that are named. */
+/** The most agents that are named. */
 const MAX_NAMED = 20;
 
-/** Undefined where nothing in the policy can tell. */
+/** Undefined if nothing in the policy carries its hash to agents. */
 function rolloutOf(
   {
     name: policyName,

@@ -1,12 +1,12 @@
-// Makes equal parts of plain data one object, because compiled policies that resemble each other consist mostly of equal
-// parts. The data must not be changed afterwards.
+// Deduplicates plain data: equal parts become one object, because similar compiled policies consist mostly of equal parts. The
+// data must not be changed afterwards.
 
 export class Sharer {
   readonly #known = new Map<string, object>();
-  /** Numbers of the objects in `#known`, which stand for them in the keys of those that contain them. */
+  /** Numbers of the objects in `#known`. They represent the objects in the keys of their containers. */
   readonly #numbers = new Map<object, number>();
 
-  /** Equal data, in which equal objects and arrays are the same. Maps and other kinds of objects stay as they are. */
+  /** Returns equal data in which equal objects and arrays are identical. Maps and other objects stay as they are. */
   share<T>(value: T): T {
     if (typeof value !== "object" || value === null || !isPlain(value)) return value;
     if (this.#numbers.has(value)) return value;
@@ -36,7 +36,7 @@ function isPlain(value: object): boolean {
   return Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype;
 }
 
-/** Makes equal strings of plain data one string, in place. `pool` has those that are known. */
+/** Deduplicates the strings of plain data in place. `pool` holds the known strings. */
 export function poolStrings(value: unknown, pool: Map<string, string>): void {
   const seen = new Set<object>();
   const visit = (each: unknown): void => {

@@ -12,18 +12,18 @@ export class ChangeNotifier {
   /** On the monotonic clock. */
   #quietUntil: number;
 
-  /** Reports nothing for the first `graceMs`: many conditions hold at a start and pass by themselves. */
+  /** Reports nothing for the first `graceMs`, because many conditions hold briefly at a start. */
   constructor(clock: Clock, graceMs: number) {
     this.#clock = clock;
     this.#quietUntil = clock.now() + graceMs;
   }
 
-  /** Whether the beginning was reported, and not yet the end. */
+  /** Whether the beginning was reported, but not the end. */
   get isReported(): boolean {
     return this.#reported;
   }
 
-  /** Call it again and again with the present state. Returns true when that state is to be reported now. */
+  /** Call it regularly with the present state. Returns whether that state is to be reported now. */
   isDue(holds: boolean): boolean {
     const now = this.#clock.now();
     if (holds === this.#reported || now < this.#quietUntil) return false;
@@ -35,15 +35,15 @@ export class ChangeNotifier {
 
 export class ComponentNotifier {
   readonly #clock: Clock;
-  /** By component identity, for components whose condition has held, or whose first ten seconds differ. */
+  /** By component identity, for components whose condition has held or whose grace period differs. */
   #notifiers: Map<string, ChangeNotifier> | undefined;
   /** Identities of all components. */
   #members: readonly string[] = [];
-  /** The components that were there before the last `retain`; undefined when there were none. */
+  /** The components that existed before the last `retain`; undefined for none. */
   #older: ReadonlySet<string> | undefined;
-  /** End of the first ten seconds of the components that the last `retain` added, on the monotonic clock. */
+  /** End of the grace period of the components that the last `retain` added, on the monotonic clock. */
   #newUntil = 0;
-  /** Number of components whose condition was reported as begun and not as ended. */
+  /** Number of components whose condition was reported as begun but not as ended. */
   #open = 0;
 
   constructor(clock: Clock) {
@@ -55,7 +55,7 @@ export class ComponentNotifier {
     return this.#open > 0;
   }
 
-  /** Keeps exactly these components. New ones have ten seconds before anything is reported of them. */
+  /** Keeps exactly these components. New ones have a grace period of ten seconds. */
   retain(identities: ReadonlySet<string>): void {
     for (const [identity, notifier] of this.#notifiers ?? []) {
       if (identities.has(identity)) continue;
@@ -63,14 +63,14 @@ export class ComponentNotifier {
       if (notifier.isReported) this.#open -= 1;
     }
     const staying = this.#members.filter((identity) => identities.has(identity));
-    // Components that stay keep the rest of their first ten seconds.
+    // Remaining components keep the rest of their grace period.
     if (this.#clock.now() < this.#newUntil) for (const identity of staying) this.#of(identity);
     this.#older = staying.length === 0 ? undefined : new Set(staying);
     this.#members = [...identities];
     this.#newUntil = this.#clock.now() + QUIET_MS;
   }
 
-  /** The components for which the condition is to be reported now, as begun or as ended. */
+  /** The components whose condition is to be reported now as begun or as ended. */
   changes<T>(all: readonly T[], identityOf: (each: T) => string, holds: (each: T) => boolean) {
     const begun: T[] = [];
     const ended: T[] = [];

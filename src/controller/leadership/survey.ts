@@ -1,5 +1,5 @@
-// A controller's view of the store, whether it leads or not: which controllers are candidates, and the documents of
-// the API. A store that loses its data loses the documents for good, unless a controller still has them.
+// Follows the candidates for the leadership and the documents of the API, whether this controller leads or not. If the store
+// loses its data, controllers have the only copies of these documents.
 
 import type { Batch, Entry, Store } from "#store/store.ts";
 import { API, COMPLETE, CONTROLLER_ELECTION } from "#sync/keys.ts";
@@ -10,20 +10,20 @@ interface SurveyOptions {
   readonly store: Pick<Store, "watch">;
   /** Called after each change. */
   readonly changed: () => void;
-  /** Called when entries that a leader published are no longer in the store, with the reason. */
+  /** Called with the reason when the store has lost published entries. */
   readonly lost: (reason: string) => void;
 }
 
-/** A candidate as the others see it. */
+/** A candidate for the leadership. */
 export interface Named {
   readonly name: string;
-  /** `host:port` where it serves administration; undefined where it does not say. */
+  /** `host:port` of its administration port; undefined if unknown. */
   readonly address: string | undefined;
 }
 
 /**
- * The value of a candidate's key: its name and, behind a blank, its address. Controllers of the reference and of earlier
- * versions write the name alone, and show the whole value as the name.
+ * The value of a candidate's key: its name and, after a space, its address. Controllers of the reference and of earlier
+ * versions write only the name, and take the whole value for the name.
  */
 export function candidateText({ name, address }: Named): string {
   return address === undefined ? name : `${name} ${address}`;
@@ -47,7 +47,7 @@ export class Survey {
     this.#options = options;
   }
 
-  /** The candidate that leads: the one whose key came first. */
+  /** The leader: the candidate with the oldest key. */
   get leader(): Named | undefined {
     const all = [...this.#candidates.values()];
     return all.sort((a, b) => a.created - b.created)[0];
@@ -57,7 +57,7 @@ export class Survey {
     return this.#candidates.has(key);
   }
 
-  /** Resolves when the key of a candidate has been seen: losses of the store before that write are known by then. */
+  /** Resolves when the watch has reported a candidate's key. By then, earlier losses of the store are known. */
   seen(key: string, signal: AbortSignal): Promise<void> {
     if (this.#candidates.has(key) || signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {
@@ -71,12 +71,12 @@ export class Survey {
     });
   }
 
-  /** The documents of the API that the store lost, by key; they are known until somebody writes them again. */
+  /** The lost API documents by key, until somebody writes them again. */
   get missing(): ReadonlyMap<string, Uint8Array> {
     return this.#missing;
   }
 
-  /** Follows the store until `close`. Rejects when the store refuses that. */
+  /** Follows the store until `close`. */
   async follow(): Promise<void> {
     const { store, changed } = this.#options;
     const prefixes = [CANDIDATES, API, COMPLETE];
@@ -91,8 +91,7 @@ export class Survey {
   }
 
   #note({ puts, deletes, reset = false }: Batch): void {
-    // A person who removes a policy leaves the key that marks the set as complete: where that is gone as well, data was
-    // lost.
+    // Removing a policy leaves the completeness key in place. If that key is gone as well, data was lost.
     const lost = reset || deletes.includes(COMPLETE);
     for (const key of deletes) this.#remove(key, lost);
     for (const entry of puts) this.#put(entry);

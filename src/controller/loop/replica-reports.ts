@@ -1,6 +1,6 @@
-// Passes the replica counts that agents report to the circuits concerned. A report belongs to one version of a
-// policy; it is kept until that version runs. A report that goes away holds for a grace time: several agents write the
-// same key, and one that stops deletes it although the others go on.
+// Passes the replica counts that agents report to circuits. A report belongs to one version of a policy and is kept until that
+// version runs. A deleted report stays valid for a grace time: several agents write the same key, and an agent that stops
+// deletes it although the others continue.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
@@ -10,14 +10,14 @@ import { type ReportedReplicas, readReplicas } from "#sync/follow/replicas.ts";
 import { REPLICAS } from "#sync/keys.ts";
 import type { PolicyLoop } from "./policy-loop.ts";
 
-/** Milliseconds for which a report holds after it has gone away. */
+/** Milliseconds for which a deleted report stays valid. */
 export const GRACE_MS = 60_000;
 
 interface ReplicaReportsOptions {
   readonly clock: Pick<Clock, "alarm">;
   /** Policies in force, by name. */
   readonly loops: () => ReadonlyMap<string, PolicyLoop>;
-  /** A report could not be read; the one before stays. */
+  /** Called when a report cannot be read; the previous one stays. */
   readonly failed: (key: string, fault: Fault) => void;
 }
 
@@ -25,7 +25,7 @@ export class ReplicaReports {
   readonly #options: ReplicaReportsOptions;
   /** By key of the store. */
   readonly #reports = new Map<string, ReportedReplicas>();
-  /** Cancel the end of the grace time of reports that have gone away, by key of the store. */
+  /** Functions that cancel the grace times of deleted reports, by store key. */
   readonly #goingAway = new Map<string, () => void>();
 
   constructor(options: ReplicaReportsOptions) {
@@ -48,14 +48,14 @@ export class ReplicaReports {
     }
   }
 
-  /** Hands all reports about a policy to its circuit, which has just come into force. */
+  /** Passes all reports about a policy to its circuit, which has just been loaded. */
   deliverTo({ version }: PolicyLoop): void {
     for (const report of this.#reports.values()) {
       if (report.policyName === version.policy.name) this.#deliver(report, report);
     }
   }
 
-  /** Ends the grace times: nothing is withdrawn any more. */
+  /** Cancels all grace times. */
   close(): void {
     for (const key of [...this.#goingAway.keys()]) this.#keep(key);
   }

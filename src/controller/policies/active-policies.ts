@@ -1,5 +1,5 @@
-// The policies in force, and the transition from one set of them to the next: new policies start, changed ones
-// continue in their new version, and removed ones stop, all in one write to the store.
+// The policies in force, and the transition from one set to the next: new policies start, changed ones continue in their new
+// version, and removed ones stop, all in one write to the store.
 
 import { Fault } from "#base/fault.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
@@ -11,14 +11,14 @@ import { type LoopContext, PolicyLoop } from "../loop/policy-loop.ts";
 import type { PolicyOrigin, PolicySource, PolicyVersion } from "../policy-source.ts";
 import { assignOwners, type Claim, type LeftOut, type Ownership } from "./ownership.ts";
 
-/** The parts of the controller that need the policies in force, or are told about them. */
+/** The sources of policies, and the parts of the controller that are told about changes. */
 interface Connections {
   /**
    * In order of precedence: of two policies that do not run yet, that of the earlier source owns their name. Of
    * two dynamic configurations for one policy, that of the later source is in force.
    */
   readonly sources: readonly PolicySource[];
-  /** A policy came into force in this version. */
+  /** Called when a version of a policy came into force. */
   readonly loaded: (loop: PolicyLoop) => void;
   /** Called after each update that changed which versions are in force. */
   readonly changed: (loops: ReadonlyMap<string, PolicyLoop>) => void;
@@ -53,19 +53,18 @@ export class ActivePolicies {
     return this.#loops;
   }
 
-  /** Policies that own their names, by name: those of sources that were left out are not among them. */
+  /** The policies that own their names, by name. */
   get owners(): ReadonlyMap<string, Claim> {
     return this.#ownership.owners;
   }
 
-  /** The offers of a source that do not run because of other policies. */
+  /** The offers of a source that do not run because of other policies, with the reasons. */
   leftOutOf(origin: PolicyOrigin): readonly LeftOut[] {
     return this.#ownership.leftOut.filter(({ claim }) => claim.origin === origin);
   }
 
   /**
-   * The reason for which the present document of a policy is not in force; undefined when it is, or when its source
-   * cannot tell.
+   * The reason why the present document of a policy is not in force; undefined when it is, or when that is unknown.
    */
   faultsOf({ origin, location }: Claim): string | undefined {
     const source = this.#connections.sources.find((each) => each.origin === origin);
@@ -77,7 +76,7 @@ export class ActivePolicies {
     return this.#connections.sources.some((source) => source.dynamicConfig(name) !== undefined);
   }
 
-  /** Findings because of which this policy cannot run beside those that are there. */
+  /** The conflicts between this policy and those in force. */
   conflicts(own: Sourced<CompiledPolicy>): readonly Sourced<Finding>[] {
     const others = [...this.owners.values()].filter(({ name }) => name !== own.of.name);
     const known = others.map(({ location, policy }) => ({ source: location, of: policy }));
@@ -85,8 +84,8 @@ export class ActivePolicies {
   }
 
   /**
-   * Starts, changes and stops policies according to what the sources offer when their turn comes: one update runs at a
-   * time, in slices between which checks are answered. Resolves when all of it is handed to the store, in one write.
+   * Starts, changes and stops policies according to the present offers of the sources. Updates run one at a time, in slices
+   * between which checks are answered. Resolves when all changes were handed to the outbox in one write.
    */
   update(): Promise<void> {
     const update = this.#updates.then(() => this.#update());
@@ -108,11 +107,11 @@ export class ActivePolicies {
     const removed = this.#removeOthers(changes);
     const { loaded, configured } = await this.#loadOwners(changes, slices);
     if (this.#stopped) return;
-    // Whoever follows the store may compile a whole plan in the turn of the write.
+    // Followers of the store may compile a whole plan in the turn of the write.
     await slices.end();
     if (this.#stopped) return;
     this.#context.outbox.put(changes.entries());
-    // Only now, so that no decision of a later tick reaches the store before its configuration.
+    // Only now, so that no decision reaches the store before its configuration.
     for (const loop of loaded) loop.startTicks();
     const changed = removed || loaded.length > 0;
     if (changed) notify(this.#loops);
@@ -135,7 +134,7 @@ export class ActivePolicies {
     return gone.length > 0;
   }
 
-  /** Returns the policies of which a version was started, and whether one that runs was configured. */
+  /** Returns the policies that started a version, and whether a running one was reconfigured. */
   async #loadOwners(
     changes: Changes,
     slices: Slices,
@@ -186,7 +185,7 @@ export class ActivePolicies {
   }
 }
 
-/** The entries of one update. Puts go last, because a policy may write a key that another one has just deleted. */
+/** The entries of one update. Puts come last, because a policy may write a key that another one deletes. */
 class Changes {
   readonly #puts = new Map<string, Uint8Array>();
   readonly #deletes = new Map<string, undefined>();

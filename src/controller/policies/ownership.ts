@@ -20,7 +20,7 @@ export interface SourceOffers {
   readonly offers: readonly Offer[];
 }
 
-/** A policy that runs. */
+/** A running policy. */
 export interface Incumbent {
   readonly origin: PolicyOrigin;
   readonly policy: CompiledPolicy;
@@ -79,7 +79,7 @@ export function assignOwners(
   return { owners, leftOut };
 }
 
-/** Names that running policies of other sources keep. */
+/** The names that running policies of other sources occupy. */
 interface HeldNames {
   readonly policies: ReadonlyMap<string, PolicyOrigin>;
   /** The policy that has each flux meter. */
@@ -108,7 +108,7 @@ function heldNames(
   return { policies, fluxMeters };
 }
 
-/** Running policies first. Where a document has faults, the version that runs goes on. */
+/** Running policies first. For an invalid document the running version continues. */
 function claimsOf(
   { origin, offers }: SourceOffers,
   running: ReadonlyMap<string, Incumbent>,
@@ -126,7 +126,7 @@ function claimsOf(
   return [...first, ...others];
 }
 
-/** Reasons for which none of the policies of a location can run, by location. */
+/** Reasons why no policy of a location can run, by location. */
 function losingLocations(
   claims: readonly Claim[],
   { policies, fluxMeters }: HeldNames,

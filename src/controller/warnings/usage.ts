@@ -13,7 +13,7 @@ export interface CheckCount {
   readonly count: number;
 }
 
-/** A control point is unused when no check has named it for this long, ms. */
+/** A control point is unused if no check has named it for this long, ms. */
 const UNUSED_MS = 600_000;
 
 interface Seen {
@@ -33,7 +33,7 @@ export class ControlPointWatch {
     this.#checks = checks;
   }
 
-  /** Takes the counts as they are now. Follows the control points that these policies select, and no others. */
+  /** Reads the present counts. Follows exactly the control points that these policies select. */
   observe(policies: readonly Pick<CompiledPolicy, "needs">[]): void {
     const now = this.#clock.now();
     const seen = new Map<string, Seen>();
@@ -90,12 +90,12 @@ export class LabelWatch {
     this.#limiters = limiters;
   }
 
-  /** The labels that limiters have seen. They stay known while a policy in force reads them. */
+  /** The labels that limiters have seen. They are remembered while a policy in force reads them. */
   get seen(): readonly string[] {
     return [...this.#seen];
   }
 
-  /** Takes the counts as they are now. */
+  /** Reads the present counts. */
   observe(policies: readonly Pick<CompiledPolicy, "name" | "hash" | "needs">[]): void {
     const seen = new Set<string>();
     let counts: readonly LimiterCount[] | undefined;
@@ -119,7 +119,7 @@ function isSeen(
     ({ policyName, policyHash, componentId, flows, missing }) =>
       policyName === name &&
       policyHash === hash &&
-      // A composite has its limiter inside.
+      // The limiter of a composite is inside it.
       (componentId === id || componentId.startsWith(`${id}.`)) &&
       flows > missing[use],
   );

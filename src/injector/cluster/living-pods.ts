@@ -4,10 +4,10 @@ import type { KubeClient } from "#kube/api/client.ts";
 import type { KubeObject, Resource } from "#kube/api/objects.ts";
 
 const PODS: Resource = { group: "", version: "v1", plural: "pods" };
-/** The API server leaves out what has ended, such as the pods of finished jobs. */
+/** Excludes pods that have ended, such as those of finished jobs. */
 const NOT_OVER = "status.phase!=Succeeded,status.phase!=Failed";
 
-/** Throws a Fault when the API server does not answer. */
+/** @throws Fault when the API server does not answer */
 export function livingPods(
   client: KubeClient,
   namespace: string,

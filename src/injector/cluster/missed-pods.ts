@@ -1,6 +1,6 @@
-// Pods of labelled namespaces that run without an agent although they would be injected today: they are older than the label,
-// or were made while no injector answered. Nothing is done to them; they are counted, listed in the status, and reported as
-// events, because only their owner can replace them.
+// Finds pods of labelled namespaces that run without an agent although they would be injected now: they are older than the
+// label, or were created while no injector answered. They are only counted, listed in the status and reported by events,
+// because their owner has to replace them.
 
 import { hash } from "node:crypto";
 import { Fault } from "#base/fault.ts";
@@ -15,10 +15,10 @@ import { livingPods } from "./living-pods.ts";
 
 const EVENTS: Resource = { group: "", version: "v1", plural: "events" };
 
-/** Pods that are listed in the status, and events that are written, in one search. */
+/** The most pods in the status, and the most events of one search. */
 const MAX_SHOWN = 20;
 const MAX_EVENTS = 100;
-/** Pods of which it is remembered that they have an event. That of any other is tried again, and is there already. */
+/** The most pods that are remembered to have an event. For others the event is created again, which has no effect. */
 const MAX_REPORTED = 10_000;
 
 export interface MissedPod {
@@ -39,10 +39,10 @@ interface MissedPodsOptions {
 
 export class MissedPods implements MetricSource {
   readonly #options: MissedPodsOptions;
-  /** Undefined until a search has finished. */
+  /** Undefined before the end of the first search. */
   #found: number | undefined;
   #shown: readonly MissedPod[] = [];
-  /** Pods with an event, by their uid. Holds only pods that are still missed. */
+  /** The uids of missed pods that have an event. */
   #reported: ReadonlySet<string> = new Set();
 
   constructor(options: MissedPodsOptions) {
@@ -57,7 +57,6 @@ export class MissedPods implements MetricSource {
     return this.#found ?? 0;
   }
 
-  /** One line for the status. */
   get summary(): string {
     if (this.#count === 0) return "no pod of a labelled namespace lacks its agent";
     const names = this.#shown.map(({ namespace, name }) => `${namespace}/${name}`).join(", ");
@@ -65,7 +64,7 @@ export class MissedPods implements MetricSource {
     return `${this.#count} pods of labelled namespaces lack their agent until they are replaced: ${names}${more}`;
   }
 
-  /** Throws a Fault when the API server does not answer; the last result then stays. */
+  /** @throws Fault when the API server does not answer; the last result stays then */
   async search(signal: AbortSignal): Promise<void> {
     const { namespaces, log } = this.#options;
     let count = 0;
@@ -108,7 +107,7 @@ export class MissedPods implements MetricSource {
     return outcome === "injected" || outcome === "refused";
   }
 
-  /** The name of an event follows from its pod, so that replicas write one together. Returns whether it is there. */
+  /** The event is named after its pod, so replicas write one together. Returns whether the event exists. */
   async #report({ namespace, name, uid }: MissedPod, signal: AbortSignal): Promise<boolean> {
     const { client, wall, log } = this.#options;
     const at = new Date(wall()).toISOString().replace(/\.\d+Z$/, "Z");

@@ -1,5 +1,5 @@
-// The namespaces of the cluster, of which injection needs labels and annotations. They are followed, and one that is asked for
-// before it was heard of is read.
+// Follows the namespaces of the cluster, whose labels and annotations injection needs. A namespace that the watch has not
+// reported yet is read on demand.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
@@ -16,11 +16,11 @@ const NAMESPACES: Resource = { group: "", version: "v1", plural: "namespaces" };
 
 export interface NamespacesOptions {
   readonly client: KubeClient;
-  /** Left alone, besides those of Kubernetes. */
+  /** Namespaces that are not injected, besides those of Kubernetes. */
   readonly ignored: readonly string[];
-  /** Called with undefined when the namespaces are followed, with a fault when what is known may be old. */
+  /** Called with undefined when the namespaces are followed, and with a fault when they may be out of date. */
   readonly followed: (fault: Fault | undefined) => void;
-  /** Called after the first list, and when other namespaces than before are enabled. */
+  /** Called after the first list, and when the set of enabled namespaces changes. */
   readonly changed: () => void;
   readonly clock: Clock;
   readonly chance: Chance;
@@ -30,7 +30,6 @@ export interface NamespacesOptions {
 export class Namespaces {
   readonly #options: NamespacesOptions;
   readonly #reflector: Reflector<Namespace>;
-  /** Names of those that are enabled. */
   readonly #enabled = new Set<string>();
   #isKnown = false;
 
@@ -48,7 +47,7 @@ export class Namespaces {
     });
   }
 
-  /** Follows them from now on; an API server that is away is tried again. */
+  /** Retries while the API server is away. */
   follow(): void {
     this.#reflector.follow();
   }
@@ -57,22 +56,20 @@ export class Namespaces {
     return this.#reflector.close();
   }
 
-  /** Never rejects: where the API server does not answer, a namespace without labels and annotations is assumed. */
+  /** Never rejects: if the API server does not answer, the namespace has no labels and annotations. */
   find(name: string, signal: () => AbortSignal): Namespace | Promise<Namespace> {
     return this.#reflector.get(name) ?? this.#read(name, signal());
   }
 
-  /** Whether they were listed. */
+  /** Whether the namespaces have been listed. */
   get isKnown(): boolean {
     return this.#isKnown;
   }
 
-  /** Names of all that are known. */
   *names(): Generator<string> {
     for (const [name] of this.#reflector.entries()) yield name;
   }
 
-  /** Those whose pods are injected. */
   *enabled(): Generator<Namespace> {
     for (const name of this.#enabled) {
       const namespace = this.#reflector.get(name);

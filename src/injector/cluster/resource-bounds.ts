@@ -1,5 +1,5 @@
-// Follows the ResourceQuotas and LimitRanges of the cluster, which injection compares with what sidecars ask for. Without the
-// right to read them, or while the API server is away, pods are injected all the same and nobody is warned.
+// Follows the ResourceQuotas and LimitRanges of the cluster, which injection compares with the resources of sidecars. Without
+// the right to read them, or while the API server is away, pods are injected without such warnings.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
@@ -25,7 +25,7 @@ type Kept = readonly ResourceBound[];
 
 export class ResourceBounds {
   readonly #reflectors: readonly Reflector<Kept>[];
-  /** By namespace, and by kind and name. */
+  /** By namespace, then by kind and name. */
   readonly #known = new Map<string, Map<string, Kept>>();
 
   constructor({ log, ...options }: ResourceBoundsOptions) {
@@ -47,7 +47,7 @@ export class ResourceBounds {
     );
   }
 
-  /** Follows them from now on; an API server that is away is tried again. */
+  /** Retries while the API server is away. */
   follow(): void {
     for (const reflector of this.#reflectors) reflector.follow();
   }
@@ -56,7 +56,7 @@ export class ResourceBounds {
     for (const reflector of this.#reflectors) await reflector.close();
   }
 
-  /** Those of a namespace, as far as they are known. */
+  /** The known bounds of a namespace. */
   of(namespace: string): readonly ResourceBound[] {
     return [...(this.#known.get(namespace)?.values() ?? [])].flat();
   }
@@ -76,7 +76,7 @@ export class ResourceBounds {
   }
 }
 
-/** That the API server is away is reported by what cannot do without it. */
+/** Outages of the API server are reported elsewhere. */
 function warn(log: Log, { code, message }: Fault): void {
   if (code === "PERMISSION_DENIED")
     log.warn(
@@ -89,7 +89,7 @@ function namespaceIn(key: string): string {
   return key.slice(0, key.indexOf("/"));
 }
 
-/** A quota with scopes is for some pods only, which are not told apart here. */
+/** Quotas with scopes apply to some pods only, and are ignored. */
 function quotaOf({ metadata, ...object }: KubeObject): Kept {
   const spec = fieldOf(object, "spec");
   const scopes = fieldOf(spec, "scopes") ?? fieldOf(spec, "scopeSelector");

@@ -1,8 +1,7 @@
-// Copies of the Secrets that sidecars refer to: from the injector's namespace into each labelled one, and kept in step. A copy
-// has the entries that sidecars use and no others, because everyone who may read Secrets of the namespace reads it. One
-// that is no longer wanted stays as long as a pod of its namespace refers to it: a container that restarts reads it again. A
-// Secret of that name that somebody else made is left alone. The webhook configuration owns the copies, so that the cluster
-// removes them with it.
+// Copies the Secrets that sidecars refer to from the injector's namespace into each labelled one, and keeps the copies in sync.
+// A copy contains only the entries that sidecars use, because everyone who may read Secrets of the namespace can read it. An
+// unwanted copy stays while a pod of its namespace refers to it, because a restarting container reads it again. Foreign
+// Secrets of the same name are not touched. The webhook configuration owns the copies, so the cluster deletes them with it.
 
 import { isDeepStrictEqual } from "node:util";
 import { Fault } from "#base/fault.ts";
@@ -14,13 +13,13 @@ import type { Namespace, SidecarSecret } from "../settings.ts";
 import { optional, SECRETS, type SecretPlace } from "../tls/stores.ts";
 import { livingPods } from "./living-pods.ts";
 
-/** Marks a copy; its value is the namespace of the original. */
+/** Label of a copy; its value is the namespace of the original. */
 export const COPY_OF = "sluice/copy-of";
 
-/** Faults that every other namespace would have as well. */
+/** Codes of faults that concern every namespace. */
 const EVERYWHERE: readonly string[] = ["UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"];
 
-/** Entries that the API server demands of a Secret of a type. */
+/** Entries that the API server requires in Secrets, by type. */
 const DEMANDED: Readonly<Record<string, readonly string[]>> = {
   "kubernetes.io/dockerconfigjson": [".dockerconfigjson"],
   "kubernetes.io/tls": ["tls.crt", "tls.key"],
@@ -28,13 +27,12 @@ const DEMANDED: Readonly<Record<string, readonly string[]>> = {
 
 interface SecretCopiesOptions {
   readonly client: KubeClient;
-  /** The injector's namespace. */
   readonly home: string;
   /** Namespaces that get copies. */
   readonly namespaces: () => Iterable<Namespace>;
-  /** Names of all namespaces of the cluster, as far as they are known. */
+  /** Names of all known namespaces of the cluster. */
   readonly everywhere: () => Iterable<string>;
-  /** The owners of copies. Rejects where the owner is gone: then nothing would remove a new copy. */
+  /** The owners of copies. Rejects if the owner is gone, because nothing would delete a new copy. */
   readonly owner: (signal: AbortSignal) => Promise<readonly OwnerReference[]>;
   readonly log: Log;
 }
@@ -42,8 +40,8 @@ interface SecretCopiesOptions {
 export class SecretCopies {
   readonly #options: SecretCopiesOptions;
   /**
-   * By namespace: names of the Secrets that may have a copy there. A namespace that is new may have one of each name, because
-   * another injector may have made it.
+   * Names of the Secrets that may have a copy, by namespace. A new namespace may have a copy of each, made by another
+   * injector.
    */
   readonly #held = new Map<string, Set<string>>();
   #faults: readonly string[] = [];
@@ -52,14 +50,14 @@ export class SecretCopies {
     this.#options = options;
   }
 
-  /** Copies that could not be brought in step, each with the reason; empty when all are. */
+  /** Reasons why copies are not in sync; empty when all are. */
   get faults(): readonly string[] {
     return this.#faults;
   }
 
   /**
    * Brings the copies of these Secrets in step, and removes those that nothing needs any more. A fault of one namespace does
-   * not keep the others waiting. Throws a Fault when the API server does not answer.
+   * not keep the others waiting. @throws Fault when the API server does not answer
    */
   async round(secrets: readonly SidecarSecret[], signal: AbortSignal): Promise<void> {
     const { home, namespaces, log } = this.#options;
@@ -79,7 +77,7 @@ export class SecretCopies {
     this.#faults = faults;
   }
 
-  /** Follows which namespaces there are. */
+  /** Adds new namespaces and forgets deleted ones. */
   #meet(names: readonly string[]): void {
     const { home, everywhere } = this.#options;
     const known = new Set(everywhere());
@@ -121,7 +119,7 @@ export class SecretCopies {
     }
   }
 
-  /** Returns what keeps the copy from being in step. */
+  /** Returns the reason why the copy is not in sync. */
   async #copy(
     part: SecretPart,
     place: SecretPlace,
@@ -142,7 +140,7 @@ export class SecretCopies {
       else if (found.metadata.labels?.[COPY_OF] !== home) {
         return `Secret ${namespace}/${name} is no copy of ${home}/${name}: sidecars use it as it is`;
       } else if (typeOf(found) !== part.type) {
-        // The type of a Secret cannot change. Pods that start meanwhile wait.
+        // The type of a Secret is immutable. Pods that start in between wait.
         await client.delete(SECRETS, place, signal);
         await client.create(SECRETS, copy, signal);
       } else if (!isInStep(found, part.data, owners)) {
@@ -152,7 +150,7 @@ export class SecretCopies {
       return undefined;
     } catch (thrown) {
       const { code, message } = Fault.from(thrown);
-      // Another replica was faster, or the namespace is going away.
+      // Another replica was faster, or the namespace is being deleted.
       if (code === "ABORTED" || code === "ALREADY_EXISTS" || code === "NOT_FOUND") return undefined;
       if (EVERYWHERE.includes(code)) throw thrown;
       return `Secret ${namespace}/${name} is not in step: ${message}`;
@@ -160,8 +158,8 @@ export class SecretCopies {
   }
 
   /**
-   * Removes a copy that no pod refers to. What is no copy of ours, or gone, is forgotten. Returns what keeps a copy from
-   * being removed.
+   * Deletes a copy that no pod refers to, and forgets Secrets that are not copies or are gone. Returns the reason why a
+   * copy was not deleted.
    */
   async #release(
     place: SecretPlace,
@@ -183,7 +181,7 @@ export class SecretCopies {
       if (EVERYWHERE.includes(code)) throw thrown;
       if (code !== "PERMISSION_DENIED")
         return `the copy ${namespace}/${name} was not removed: ${message}`;
-      // The chart gives rights for the Secrets that are in use now.
+      // The chart grants rights only for Secrets that are in use now.
       held.delete(name);
       log.warn(
         { namespace, secret: name },
@@ -202,7 +200,7 @@ export class SecretCopies {
   }
 }
 
-/** What a copy has in common with its original. */
+/** The part of a Secret that is copied. */
 interface SecretPart {
   readonly type: string;
   readonly data: Readonly<Record<string, unknown>>;

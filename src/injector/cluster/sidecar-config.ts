@@ -1,5 +1,5 @@
-// The ConfigMap that says what sidecars are like. It is followed, so that a change takes effect without a restart; entries
-// that cannot be used are reported, and the last good ones stay.
+// Follows the ConfigMap with the settings of sidecars, so that a change takes effect without a restart. Invalid entries are
+// reported, and the last valid ones stay in use.
 
 import { isDeepStrictEqual } from "node:util";
 import type { Chance } from "#base/chance.ts";
@@ -17,9 +17,9 @@ export interface SidecarConfigOptions {
   readonly client: KubeClient;
   readonly namespace: string;
   readonly name: string;
-  /** Takes the entries into use. Throws a Fault for entries that cannot be used. */
+  /** Puts the entries into use. @throws Fault for invalid entries */
   readonly use: (entries: Texts) => void;
-  /** Called with undefined when the present entries are in use, with a Fault when they are not or may be old. */
+  /** Called with undefined when the present entries are in use, and with a Fault when they are not or may be out of date. */
   readonly followed: (fault: Fault | undefined) => void;
   readonly clock: Clock;
   readonly chance: Chance;
@@ -30,9 +30,9 @@ export class SidecarConfig {
   readonly #options: SidecarConfigOptions;
   readonly #reflector: Reflector<Texts>;
   #used: Texts | undefined;
-  /** Reason why the entries of the cluster are not in use. */
+  /** The reason why the present entries are not in use. */
   #refused: Fault | undefined;
-  /** Reason why the entries of the cluster are not known. */
+  /** The reason why the present entries are unknown. */
   #away: Fault | undefined;
 
   constructor(options: SidecarConfigOptions) {
@@ -43,7 +43,7 @@ export class SidecarConfig {
       clock,
       chance,
       resource: CONFIG_MAPS,
-      // The right to follow one object by its name demands this selector.
+      // Rights on a single object require this selector.
       selection: { namespace, fieldSelector: `metadata.name=${name}` },
       keep: entriesOf,
       changed: (changes) => this.#take(changes),
@@ -54,7 +54,7 @@ export class SidecarConfig {
     });
   }
 
-  /** Follows it from now on; an API server that is away is tried again. */
+  /** Retries while the API server is away. */
   follow(): void {
     this.#reflector.follow();
   }

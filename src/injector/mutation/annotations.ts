@@ -1,6 +1,5 @@
-// The labels and annotations by which the author of a pod or a namespace controls injection. Ours stand beside those of
-// the reference implementation, and win where both are set. Whether a pod is injected may be said by a label as well, as
-// meshes have it.
+// The labels and annotations by which authors of pods and namespaces control injection. Those of the reference implementation
+// are understood too; Sluice's own take precedence. As in meshes, `inject` may also be a label.
 
 import { nearest } from "#base/text/spelling.ts";
 import type { Pod, Texts } from "../pod.ts";
@@ -10,7 +9,7 @@ export const NAMESPACE_LABEL = "sluice-injection";
 export const REFERENCE_NAMESPACE_LABEL = "aperture-injection";
 const ENABLED = "enabled";
 
-/** Set on every pod that was injected; its value is the version. */
+/** Set on every injected pod; its value is the version. */
 export const INJECTED = "sluice/injected";
 
 const ANNOTATIONS = {
@@ -44,14 +43,14 @@ const REFERENCE = {
 /** Reserved for the agents of the cloud. */
 const CLOUD_GROUP = "aperture-cloud";
 
-/** What Envoy does with a request whose path has `%2F` or `%5C`. */
+/** How Envoy treats paths that contain `%2F` or `%5C`. */
 export type EscapedSlashes = "reject" | "keep" | "redirect";
 
-/** What a connection may become: a WebSocket, or a tunnel. */
+/** The protocols to which a connection may be upgraded. */
 export type Upgrade = "websocket" | "CONNECT";
 
 export interface PodOptions {
-  /** The pod's own wish about injection; undefined where it states none. */
+  /** Whether the pod asks for injection or against it; undefined if it does neither. */
   readonly inject: boolean | undefined;
   readonly agentGroup: string | undefined;
   readonly port: number | undefined;
@@ -61,18 +60,18 @@ export interface PodOptions {
   readonly upgrades: readonly Upgrade[] | undefined;
   readonly idleSeconds: number | undefined;
   readonly bodyBytes: number | undefined;
-  /** True where Envoy passes the kubelet's probes on to the application. */
+  /** Whether Envoy forwards the kubelet's probes to the application. */
   readonly probes: boolean | undefined;
   readonly applicationPort: number | undefined;
-  /** Of the agent. */
+  /** The agent's resources. */
   readonly resources: Partial<Resources>;
   readonly envoyResources: Partial<Resources>;
   readonly warnings: readonly string[];
-  /** Reasons why the pod cannot be injected as it asks: each names an annotation, what was wanted and what was got. */
+  /** Invalid annotations. Each fault names the annotation, what was wanted and what was got. */
   readonly faults: readonly string[];
 }
 
-/** Whether the labels of a namespace ask for injection. Our label wins where both are set. */
+/** Whether the labels of a namespace ask for injection. Sluice's label takes precedence. */
 export function isEnabled(labels: Texts): boolean {
   const own = labels[NAMESPACE_LABEL];
   return own === undefined ? labels[REFERENCE_NAMESPACE_LABEL] === ENABLED : own === ENABLED;
@@ -100,7 +99,7 @@ export function readPodOptions(
   const resources = readResources(OF_AGENT, take, faults);
   const envoyResources = readResources(OF_ENVOY, take, faults);
   const options = {
-    // Whoever wrote "false" in either place wants no sidecar.
+    // "false" in either place prevents injection.
     inject: injectValues.includes(false)
       ? false
       : injectValues.find((value) => value !== undefined),
@@ -123,7 +122,7 @@ export function readPodOptions(
 
 interface Format<T> {
   readonly wanted: string;
-  /** Undefined where the text is not what was wanted. */
+  /** Undefined for invalid text. */
   readonly value: (text: string) => T | undefined;
 }
 
@@ -143,8 +142,8 @@ const ESCAPED_SLASHES: Format<EscapedSlashes> = {
 };
 
 /**
- * Others would need requests whose bodies no classifier sees: Envoy holds back a body that belongs to an unknown upgrade
- * until it is complete.
+ * Other upgrades would hide request bodies from classifiers: Envoy buffers the body of an unknown upgrade until it is
+ * complete.
  */
 const UPGRADES: Format<readonly Upgrade[]> = {
   wanted: '"websocket", "CONNECT", both with a comma between them, or "" for none',
@@ -166,7 +165,7 @@ const IDLE_SECONDS: Format<number> = {
   },
 };
 
-/** Of the part of a body that Envoy holds back until Sluice has judged it. */
+/** The most bytes of a body that Envoy buffers until the request is judged. */
 const MAX_BODY_BYTES = 2 ** 20;
 
 const BODY_BYTES: Format<number> = {
@@ -207,7 +206,7 @@ const UNITS: Readonly<Record<string, number>> = {
   Ti: 2 ** 40,
 };
 
-/** The amount that a quantity of Kubernetes denotes; undefined for other text. Exponents are not accepted. */
+/** The number that a Kubernetes quantity denotes; undefined for other text. Exponents are not supported. */
 export function amountOf(quantity: string): number | undefined {
   const [, digits, unit = ""] = /^(\d{1,15}(?:\.\d{1,9})?)([A-Za-z]*)$/.exec(quantity) ?? [];
   const factor = Object.hasOwn(UNITS, unit) ? UNITS[unit] : undefined;
@@ -254,7 +253,7 @@ function readResources(
   return found;
 }
 
-/** A misspelt annotation would have no effect, and nobody would notice. */
+/** Misspelt annotations have no effect, which nobody would notice. */
 function* unknownNames(annotations: Texts): Generator<string> {
   const known: readonly string[] = Object.values(ANNOTATIONS);
   for (const name of Object.keys(annotations)) {
@@ -265,7 +264,7 @@ function* unknownNames(annotations: Texts): Generator<string> {
   }
 }
 
-/** Of our names, only the wish about injection is read from labels. */
+/** Of Sluice's annotations only `sluice/inject` may be a label. */
 function* uselessLabels(labels: Texts): Generator<string> {
   const known: readonly string[] = Object.values(ANNOTATIONS);
   for (const name of Object.keys(labels)) {

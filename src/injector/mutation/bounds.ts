@@ -1,5 +1,6 @@
-// What the ResourceQuotas and LimitRanges of a namespace would refuse about the containers of injection. They judge the pod
-// after the webhook has changed it, and name neither the cause nor what helps; the warnings here do.
+// Warns of ResourceQuotas and LimitRanges that would refuse the injected containers. Kubernetes checks them after injection,
+// and
+// its message names neither the cause nor the remedy; these warnings do.
 
 import { type Container, isObject, type JsonObject, text } from "../pod.ts";
 import type { ResourceBound } from "../settings.ts";
@@ -29,10 +30,10 @@ export function* boundWarnings(
 interface Asked {
   readonly container: string;
   readonly resource: (typeof RESOURCES)[number];
-  /** Quantities; "" where there is none. */
+  /** Quantities; empty for none. */
   readonly limit: string;
   readonly request: string;
-  /** The annotations that change them. */
+  /** The annotations that set them. */
   readonly names: { readonly limit: string; readonly request: string };
 }
 
@@ -48,7 +49,7 @@ function askedBy(container: Container, resource: Asked["resource"]): Asked {
     container: container.name,
     resource,
     limit,
-    // Kubernetes requests the limit where nothing else is requested.
+    // The request defaults to the limit.
     request: quantity("requests") || limit,
     names: { limit: names[`${resource}Limit`], request: names[`${resource}Request`] },
   };
@@ -59,7 +60,7 @@ function quantityOf(of: JsonObject, resource: string): string {
   return typeof found === "number" ? `${found}` : text(found);
 }
 
-/** Whether the cluster gives a limit or a request to a container that has none. */
+/** Whether the namespace has a default limit or request. */
 interface Defaulted {
   readonly limit: boolean;
   readonly request: boolean;
@@ -68,7 +69,7 @@ interface Defaulted {
 function defaultsFor(bounds: readonly ResourceBound[], { resource }: Asked): Defaulted {
   const ranges = bounds.filter((bound) => bound.kind === "LimitRange");
   const limit = ranges.some(({ defaults, max }) => resource in defaults || resource in max);
-  // Kubernetes takes the default limit, then the minimum, for the default request.
+  // The default request defaults to the default limit, then to the minimum.
   const request = ranges.some(
     ({ defaultRequests, min }) => resource in defaultRequests || resource in min,
   );
@@ -112,7 +113,7 @@ function beyondQuota(
   return undefined;
 }
 
-/** False where one of them is no quantity that is known here. */
+/** False if one of them is not a supported quantity. */
 function isAbove(quantity: string, other: string): boolean {
   const [one, two] = [amountOf(quantity), amountOf(other)];
   return one !== undefined && two !== undefined && one > two;

@@ -1,4 +1,4 @@
-// Puts the containers of injection together with those of one pod, and says what would not work.
+// Adds the containers of injection to those of one pod, and finds what would not work.
 
 import {
   type Container,
@@ -19,13 +19,13 @@ import { agentPorts, everyContainer, isOurs, portsOf, probedPorts } from "./port
 import { askListener, type ProbeListener } from "./probes.ts";
 import { AGENT_NAMES, agentContainer, sleepHook, volumesOf } from "./sidecar.ts";
 
-/** Containers of meshes, which stand before the application themselves. */
+/** Proxies of meshes, which already receive the application's requests. */
 const MESH_PROXIES: readonly string[] = ["istio-proxy", "linkerd-proxy", "consul-dataplane"];
 /** The default of Kubernetes for `terminationGracePeriodSeconds`. */
 const DEFAULT_GRACE_SECONDS = 30;
-/** Time for the transitions between the steps of a shutdown. */
+/** Reserve for the transitions between the steps of a shutdown. */
 const MARGIN_SECONDS = 3;
-/** Without an order of their ends, Envoy goes on for so long after clients have gone, and the agent a bit longer. */
+/** Without native sidecars: how long Envoy runs after its clients have left, and how much longer the agent runs. */
 const ENVOY_OUTLIVES_SECONDS = 5;
 const AGENT_OUTLIVES_SECONDS = 2;
 
@@ -44,7 +44,7 @@ export class Composition {
   readonly #faults: string[] = [];
   readonly #warnings: string[] = [];
   readonly #ports: ReturnType<typeof agentPorts>;
-  /** The port of the application that Envoy stands before; undefined without an Envoy. */
+  /** The application's port behind Envoy; undefined without Envoy. */
   readonly #applicationPort: number | undefined;
   #init: readonly Container[];
   #main: readonly Container[];
@@ -77,7 +77,7 @@ export class Composition {
     return this.#warnings;
   }
 
-  /** The pod with everything. */
+  /** The pod with all containers. */
   whole(): JsonObject {
     const { pod, settings } = this.#input;
     const { whole } = pod;
@@ -108,7 +108,7 @@ export class Composition {
     });
   }
 
-  /** Native sidecars end after the application by themselves; their hooks run when the pod is told to end. */
+  /** Native sidecars end after the application anyway; their hooks run when the pod is told to end. */
   #endOfAgent(isNative: boolean): JsonObject | undefined {
     const seconds = isNative ? 0 : this.#envoySeconds + AGENT_OUTLIVES_SECONDS;
     if (this.#applicationPort !== undefined)
@@ -144,7 +144,7 @@ export class Composition {
         `port ${port} of container ${name} bypasses Envoy: let targetPort of the Service be ${ports.envoy}, and the application listen on 127.0.0.1`,
       );
     }
-    // The application itself goes on until all clients have learnt that the pod ends.
+    // The application keeps running until all clients know that the pod ends.
     const seconds = settings.envoy.applicationSleepSeconds;
     if (seconds === 0) return;
     const slept = this.#main.map((container) =>
@@ -159,10 +159,10 @@ export class Composition {
           );
   }
 
-  /** Lets kubelets ask Envoy for the application. Undefined where they ask nothing that Envoy stands before. */
+  /** Redirects the kubelet's probes of the application to Envoy. Undefined if there are none. */
   #moveProbes(application: number): ProbeListener | undefined {
     const own = [...this.#init, ...this.#main].find(({ name }) => name === ENVOY_NAME);
-    // An Envoy with a configuration of its own, or one that was injected before, has no listener for what is moved now.
+    // An Envoy with its own configuration, or from an earlier injection, has no listener for these probes.
     const isConfigured = own !== undefined && [own["args"], own["command"]].some(Array.isArray);
     if (this.#options.probes === false || isConfigured) return undefined;
     const port = this.#ports.probes;
@@ -193,7 +193,7 @@ export class Composition {
     };
   }
 
-  /** Merges a container where the pod has one of these names, else adds it, as a native sidecar where that is possible. */
+  /** Merges a container into one that the pod has under one of these names, or adds it, if possible as a native sidecar. */
   #place(names: readonly string[], at: number, make: (isNative: boolean) => Container): void {
     const { nativeSidecars } = this.#input.abilities;
     const merged = (containers: readonly Container[], isInit: boolean) => {
@@ -214,7 +214,7 @@ export class Composition {
     else this.#main = [...this.#main, make(false)];
   }
 
-  /** Seconds that an Envoy without an order of ends goes on. */
+  /** How long Envoy runs after the end of the pod began, without native sidecars. */
   get #envoySeconds(): number {
     return this.#input.settings.envoy.applicationSleepSeconds + ENVOY_OUTLIVES_SECONDS;
   }
@@ -245,14 +245,14 @@ export class Composition {
     return undefined;
   }
 
-  /** Ports over TCP that the containers of the application declare. */
+  /** The TCP ports that the application's containers declare. */
   #applicationPorts(): readonly { readonly name: string; readonly port: number }[] {
     return this.#input.pod.containers
       .filter((container) => !isOurs(container) && !MESH_PROXIES.includes(container.name))
       .flatMap((container) => portsOf(container));
   }
 
-  /** Two listeners on one port: one of the containers could not start. */
+  /** Finds ports with two listeners: one of the containers could not start. */
   #findClashes(): void {
     const { pod, settings } = this.#input;
     const { sidecar, envoy } = settings;
@@ -284,7 +284,7 @@ export class Composition {
     }
   }
 
-  /** A container that listens on the agent's port without declaring it: its probes say so, and a variable may. */
+  /** Finds containers that listen on the agent's port without declaring it, by their probes and variables. */
   #findUndeclared(container: Container): void {
     const port = this.#ports.main;
     const { name } = container;
@@ -343,7 +343,7 @@ function withSleep(container: Container, seconds: number): Container {
   return { ...container, lifecycle: { ...lifecycle, preStop } };
 }
 
-/** Resources of a container: those that the pod asks for win, and a default that contradicts them gives way. */
+/** The pod's own resources take precedence; defaults that contradict them are dropped. */
 function combined(defaults: Resources, asked: Partial<Resources>): Resources {
   const all = { ...defaults, ...asked };
   const fit = (what: "cpu" | "memory") => {

@@ -1,6 +1,5 @@
-// The Envoy that injection puts before an application, where there is no mesh. Its bootstrap is that of
-// deploy/envoy/sidecar.yaml with the ports of the pod, which a test compares. It travels as an argument, so that no ConfigMap
-// is needed in the namespace.
+// The Envoy that injection puts before an application without a mesh. Its bootstrap equals deploy/envoy/sidecar.yaml with the
+// ports of the pod, as a test checks. It is passed as an argument, so the namespace needs no ConfigMap.
 
 import type { Container, Json, JsonObject } from "../pod.ts";
 import type { ClientBaggage, EnvoySettings, InjectionSettings } from "../settings.ts";
@@ -16,18 +15,18 @@ export interface EnvoyPorts {
   readonly admin: number;
   readonly agent: number;
   readonly application: number;
-  /** Undefined where kubelets ask nothing that Envoy stands before. */
+  /** Undefined if kubelets probe nothing behind Envoy. */
   readonly probes?: ProbeListener | undefined;
 }
 
-/** How the author of a pod wants requests to be treated. */
+/** How Envoy treats requests, as the author of the pod chooses. */
 export interface EnvoyTraffic {
   readonly clientBaggage: ClientBaggage;
   readonly escapedSlashes: EscapedSlashes;
   readonly upgrades: readonly Upgrade[];
-  /** Seconds for which a connection or a stream may be silent; 0 for ever. */
+  /** Idle timeout of connections and streams in seconds; 0 for none. */
   readonly idleSeconds: number;
-  /** Bytes of a request's body that classifiers can read, for which the request waits. */
+  /** The first bytes of a request's body, which classifiers can read; the request waits for them. */
   readonly bodyBytes: number;
 }
 
@@ -46,7 +45,7 @@ const SLASHES = {
 } as const satisfies Record<EscapedSlashes, string>;
 
 /**
- * The highest limit that Envoy knows. Sluice limits requests; Envoy's own limits would refuse long-lived ones such as streams and
+ * Envoy's highest limit. Sluice limits requests; Envoy's own limits would refuse long-lived ones such as streams and
  * WebSockets.
  */
 const UNBOUNDED = 2 ** 32 - 1;
@@ -64,10 +63,10 @@ export function envoyContainer(
       "--config-yaml",
       JSON.stringify(envoyBootstrap(ports, ipFamily, traffic)),
       "--disable-hot-restart",
-      // Without it Envoy starts a worker for each core of the node.
+      // By default Envoy starts a worker for each core of the node.
       "--concurrency",
       String(settings.concurrency),
-      // Whoever has a connection is told with the next answer to leave, because the pod ends in seconds.
+      // The next response asks clients to close their connections, because the pod ends in seconds.
       "--drain-strategy",
       "immediate",
     ],
@@ -84,8 +83,8 @@ export function envoyContainer(
 }
 
 /**
- * Tells Envoy that the pod ends, then waits. Envoy asks its clients to leave their connections (`connection: close`, GOAWAY), still
- * takes new ones, and answers everything. The agent does this, because its image has a program that can send a request.
+ * Tells Envoy to drain, then waits. Envoy asks clients to close their connections (`connection: close`, GOAWAY) and still
+ * answers all requests. The agent does this, because its image has a program that can send a request.
  */
 export function drainingEnvoy(admin: number, seconds: number): JsonObject {
   const url = `http://127.0.0.1:${admin}/drain_listeners?graceful&skip_exit`;
@@ -101,14 +100,14 @@ const EXT_AUTHZ = "envoy.extensions.filters.http.ext_authz.v3";
 const DECISION = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:aperture.check_response)%";
 const DURATION = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:ext_authz_duration)%";
 
-/** The check does not wait for a body, of which there is no end before the answer. */
+/** The check must not wait for a body that ends only after the answer. */
 const WITHOUT_BODY: JsonObject = {
   "envoy.filters.http.ext_authz": typed(`${EXT_AUTHZ}.ExtAuthzPerRoute`, {
     check_settings: { disable_request_body_buffering: true },
   }),
 };
 
-/** Envoy listens on every address of the pod; in a cluster of IPv6 those of IPv4 are among them. */
+/** Envoy listens on every address of the pod, in IPv6 clusters also on those of IPv4. */
 export function envoyBootstrap(
   { envoy, admin, agent, application, probes }: EnvoyPorts,
   ipFamily: InjectionSettings["ipFamily"],
@@ -158,8 +157,8 @@ export function envoyBootstrap(
         service("service", application, {
           use_downstream_protocol_config: { http_protocol_options: {}, http2_protocol_options: {} },
         }),
-        // Calls of gRPC are judged without their bodies. They go on as HTTP/2 only, so that nobody hides the body of another
-        // request by calling it gRPC.
+        // gRPC calls are judged without their bodies. They are forwarded as HTTP/2 only, so that no other request can hide
+        // its body by claiming to be gRPC.
         service("service-grpc", application, {
           explicit_http_config: { http2_protocol_options: {} },
         }),
@@ -169,7 +168,7 @@ export function envoyBootstrap(
   };
 }
 
-/** A cluster with the application. */
+/** An Envoy cluster for the application. */
 function service(name: string, port: number, protocol: JsonObject): JsonObject {
   return {
     name,
@@ -187,7 +186,7 @@ function service(name: string, port: number, protocol: JsonObject): JsonObject {
           max_connections: UNBOUNDED,
           max_pending_requests: UNBOUNDED,
           max_requests: UNBOUNDED,
-          // So that retries cannot multiply the load on a failing application.
+          // Retries must not multiply the load on a failing application.
           retry_budget: { budget_percent: { value: 20 }, min_retry_concurrency: 3 },
         },
       ],
@@ -295,7 +294,7 @@ const connections = ({
         domains: ["*"],
         retry_policy: { retry_on: "reset-before-request,refused-stream", num_retries: 2 },
         routes: [
-          // A tunnel names a host and no path.
+          // CONNECT requests have a host and no path.
           ...(upgrades.includes("CONNECT")
             ? [
                 {
@@ -330,7 +329,7 @@ const connections = ({
   },
 });
 
-/** The connection manager of the listener that kubelets ask. */
+/** The connection manager of the listener for kubelets. */
 function answers({ questions }: ProbeListener): JsonObject {
   const kinds = new Set(questions.map(({ kind }) => kind));
   const routes = new Map(
@@ -365,7 +364,7 @@ function answers({ questions }: ProbeListener): JsonObject {
 }
 
 function answer(question: Exclude<Question, { kind: "TCP" }>): JsonObject {
-  // A pooled connection that the application has ended is no failure of the application.
+  // A pooled connection that the application closed does not mean that it fails.
   const route = {
     timeout: "0s",
     retry_policy: { retry_on: "reset,refused-stream", num_retries: 1 },
@@ -385,7 +384,7 @@ function answer(question: Exclude<Question, { kind: "TCP" }>): JsonObject {
     route: isTls
       ? { cluster: "service-tls", prefix_rewrite: "/", ...route }
       : { cluster: "service", ...route },
-    // A kubelet would follow it to a path that this listener does not know. Without it, a redirect is a success.
+    // A kubelet would follow a redirect to a path that this listener does not serve. Without the header it is a success.
     response_headers_to_remove: ["location"],
   };
 }
@@ -394,7 +393,7 @@ function probeClusters({ questions }: ProbeListener, application: number): reado
   const periods = questions.flatMap((each) => (each.kind === "TCP" ? [each.seconds] : []));
   const period = `${Math.min(...periods)}s`;
   const tls = {
-    // As kubelets do, without looking at the certificate.
+    // Like kubelets, without verifying the certificate.
     ...service("service-tls", application, { explicit_http_config: { http_protocol_options: {} } }),
     transport_socket: {
       name: "envoy.transport_sockets.tls",
@@ -408,7 +407,7 @@ function probeClusters({ questions }: ProbeListener, application: number): reado
       {
         timeout: "1s",
         interval: period,
-        // Those of a cluster that has no requests. The application is looked for more often until it is there.
+        // This cluster has no requests. The application is checked more often until it is up.
         no_traffic_interval: "1s",
         no_traffic_healthy_interval: period,
         unhealthy_threshold: 1,

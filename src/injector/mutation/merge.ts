@@ -1,4 +1,4 @@
-// Merges a container that the pod already has with the one that injection would add. Its own fields win.
+// Merges a container of the pod with the one that injection would add. The pod's fields take precedence.
 
 import {
   type Container,
@@ -11,9 +11,9 @@ import {
   type Volume,
 } from "../pod.ts";
 
-/** Fields whose items are merged by one of their own fields. */
+/** Lists that are merged, with the field that identifies an item. */
 const LISTS = { env: "name", volumeMounts: "mountPath" } as const;
-/** Fields whose own members win one by one. */
+/** Objects that are merged member by member. */
 const OBJECTS = ["securityContext"] as const;
 
 /** Values of `image` that injection replaces. */
@@ -33,7 +33,7 @@ export function mergeContainer(own: Container, added: Container): Container {
   merged["ports"] = mergePorts(listAt(own["ports"]), listAt(added["ports"]));
   if (isFilled) {
     merged["image"] = added["image"] ?? "";
-    // The API server has set `Always` for the missing tag before it asked.
+    // Before the review, the API server set `Always` because the image had no tag.
     const policy = added["imagePullPolicy"];
     if (policy === undefined) delete merged["imagePullPolicy"];
     else if (["", "Always"].includes(text(own["imagePullPolicy"])))
@@ -42,7 +42,7 @@ export function mergeContainer(own: Container, added: Container): Container {
   return { ...merged, name: own.name };
 }
 
-/** The fields that say something: the API server fills in `resources: {}`. */
+/** The fields that are not empty: the API server fills in `resources: {}`. */
 function present(own: Container): JsonObject {
   const said = Object.entries(own).filter(
     ([, value]) => value !== null && !(isObject(value) && Object.keys(value).length === 0),
@@ -59,7 +59,7 @@ function mergeList(
   return [...own, ...added.filter((item) => !known.has(item[key]))];
 }
 
-/** A port is the same when its number or its name is. */
+/** Ports are equal if their number or their name is. */
 function mergePorts(
   own: readonly JsonObject[],
   added: readonly JsonObject[],
@@ -71,13 +71,13 @@ function mergePorts(
   return [...own, ...added.filter(isNew)];
 }
 
-/** The volumes of the pod, and those of these that it has no volume of that name for. */
+/** The volumes of the pod, and the added ones whose names are free. */
 export function mergeVolumes({ volumes }: Pod, added: readonly Volume[]): readonly Volume[] {
   const known = new Set(volumes.map(({ name }) => name));
   return [...volumes, ...added.filter(({ name }) => !known.has(name))];
 }
 
-/** The pull secrets of the pod, which those of its account are among already, and these. */
+/** The pull secrets of the pod (including those of its account) and the added ones. */
 export function mergePullSecrets(
   own: readonly JsonObject[],
   added: readonly string[],

@@ -1,5 +1,5 @@
 // The mutation that injection makes in a pod: a pure function of the pod, the metadata of its namespace and the
-// settings. Applied to a pod that was injected already, it changes nothing.
+// settings. It changes nothing in a pod that was injected already.
 
 import { isObject, type JsonObject, type Pod, text } from "../pod.ts";
 import type { ClusterAbilities, InjectionSettings, Namespace, ResourceBound } from "../settings.ts";
@@ -20,19 +20,19 @@ export type SkipReason = "namespace" | "asked" | "mirror" | "windows" | "host_ne
 export type Injection =
   | {
       readonly outcome: "injected";
-      /** The pod after it. */
+      /** The injected pod. */
       readonly whole: JsonObject;
       readonly patch: readonly Operation[];
       readonly warnings: readonly string[];
     }
-  /** The pod already has all that it would get. */
+  /** The pod already has everything. */
   | { readonly outcome: "unchanged"; readonly warnings: readonly string[] }
   | {
       readonly outcome: "skipped";
       readonly reason: SkipReason;
       readonly warnings: readonly string[];
     }
-  /** The pod could not work, or asks for something that is not possible. */
+  /** The pod would not work, or asks for something impossible. */
   | { readonly outcome: "refused"; readonly message: string; readonly warnings: readonly string[] };
 
 /** Namespaces of Kubernetes itself, which are always left alone. */
@@ -42,10 +42,10 @@ export const SYSTEM_NAMESPACES: readonly string[] = [
   "kube-node-lease",
 ];
 
-/** Set on the API server's copies of pods that a kubelet runs from files, which it would not change. */
+/** Annotation of mirror pods. Kubelets run these pods from files and would ignore changes. */
 const MIRROR = "kubernetes.io/config.mirror";
 
-/** Clients show warnings of about this length whole. */
+/** Clients show longer warnings in part. */
 const MAX_WARNING_CHARACTERS = 250;
 const MAX_WARNINGS = 12;
 
@@ -54,7 +54,7 @@ export interface InjectionInput {
   readonly namespace: Namespace;
   readonly settings: InjectionSettings;
   readonly abilities: ClusterAbilities;
-  /** Of the namespace, as far as they are known. */
+  /** The known bounds of the namespace. */
   readonly bounds?: readonly ResourceBound[];
 }
 
@@ -118,7 +118,7 @@ export function hasAgent({ initContainers, containers }: Pod): boolean {
   return [...initContainers, ...containers].some(({ name }) => AGENT_NAMES.includes(name));
 }
 
-/** All pods of a node would share the agent's ports, and whoever reaches the node would reach the agent. */
+/** All pods of the node would share the agent's ports, and everyone who reaches the node would reach the agent. */
 function onHostNetwork({ inject: asked }: PodOptions): Injection {
   const why = "the pod uses the network of its node, where the ports of sidecars would collide";
   return asked === true
@@ -135,7 +135,7 @@ function refused(message: string): Injection & { readonly outcome: "refused" } {
   return { outcome: "refused", message, warnings: [] };
 }
 
-/** The mark of the first injection stays: a second one changes nothing, even by another version. */
+/** Keeps the version of the first injection, so that a second one changes nothing. */
 function withStatus(whole: JsonObject, version: string): JsonObject {
   const metadata = isObject(whole["metadata"]) ? whole["metadata"] : {};
   const annotations = isObject(metadata["annotations"]) ? metadata["annotations"] : {};

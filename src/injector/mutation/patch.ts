@@ -1,4 +1,4 @@
-// The difference of two JSON values as an RFC 6902 patch, which is how a webhook answers.
+// The difference of two JSON values as a JSON patch (RFC 6902), the form of a webhook's answer.
 
 import { isDeepStrictEqual } from "node:util";
 import { isObject, type Json, type JsonObject } from "../pod.ts";
@@ -7,7 +7,7 @@ export type Operation =
   | { readonly op: "add" | "replace"; readonly path: string; readonly value: Json }
   | { readonly op: "remove"; readonly path: string };
 
-/** The operations that turn `before` into `after`; none where they are equal. */
+/** The operations that turn `before` into `after`. */
 export function patchOf(before: Json, after: Json): readonly Operation[] {
   return [...changes(before, after, "")];
 }
@@ -31,7 +31,7 @@ function* ofObjects(before: JsonObject, after: JsonObject, path: string): Genera
   }
 }
 
-/** Items that were put before or behind the others are added; a list that lost items is replaced. */
+/** Adds items at the front or the end; replaces a list that lost items. */
 function* ofLists(
   before: readonly Json[],
   after: readonly Json[],

@@ -1,4 +1,4 @@
-// The ports that a pod uses, as far as its specification says, and those of the agent in it.
+// The ports that a pod uses according to its specification, and the agent's ports in it.
 
 import { type Container, isObject, listAt, type Pod } from "../pod.ts";
 import {
@@ -10,7 +10,7 @@ import {
 import { ENVOY_NAME } from "./envoy.ts";
 import { AGENT_NAMES, type AgentPorts, TELEMETRY_PORTS } from "./sidecar.ts";
 
-/** Ports that are tried in turn, from the default on. */
+/** How many ports are tried, starting with the default. */
 const PORTS_TRIED = 100;
 
 /** Whether it is a container of injection. */
@@ -18,7 +18,7 @@ export function isOurs({ name }: Container): boolean {
   return AGENT_NAMES.includes(name) || name === ENVOY_NAME;
 }
 
-/** Init containers that go on, and the others. Init containers that end first share no port with anything. */
+/** All long-running containers. Other init containers end first and share no port with them. */
 export function everyContainer({ initContainers, containers }: Pod): readonly Container[] {
   const goOn = initContainers.filter((container) => container["restartPolicy"] === "Always");
   return [...goOn, ...containers];
@@ -35,7 +35,7 @@ export function portsOf(
   );
 }
 
-/** Numbers of the ports that the probes of a container ask; a named port is declared. */
+/** The ports that the probes of a container name by number; named ports are declared anyway. */
 export function probedPorts(container: Container): readonly number[] {
   return ["startupProbe", "readinessProbe", "livenessProbe"].flatMap((kind) => {
     const probe = container[kind];
@@ -49,8 +49,7 @@ export function probedPorts(container: Container): readonly number[] {
 }
 
 /**
- * Every number that the containers of the application mention: ports that they declare, those of probes, and those that
- * variables and arguments name in any form.
+ * Every number in the application's containers: declared ports, ports of probes, and numbers in variables and arguments.
  */
 function numbersIn({ initContainers, containers }: Pod): ReadonlySet<number> {
   const others = [...initContainers, ...containers].filter((container) => !isOurs(container));
@@ -59,9 +58,9 @@ function numbersIn({ initContainers, containers }: Pod): ReadonlySet<number> {
 }
 
 /**
- * Where only the injected Envoy asks the agent, it listens on loopback, and its default port gives way to whatever the pod may
- * use it for. Kubelets, which do not come over loopback, then ask another port. `main` is the port that the pod's author
- * chose, `application` that behind the injected Envoy, `probes` that where Envoy answers kubelets.
+ * If only the injected Envoy calls the agent, it listens on loopback, and its default port gives way to ports of the pod.
+ * Kubelets, which do not use loopback, then ask another port. `main` is the port that the author of the pod chose,
+ * `application` is the one behind Envoy, and at `probes` Envoy answers kubelets.
  */
 export function agentPorts(
   pod: Pod,

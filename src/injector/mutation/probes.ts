@@ -1,15 +1,15 @@
-// Probes and hooks by which a kubelet asks the application behind the injected Envoy. The application may listen on 127.0.0.1
-// only, where the kubelet, which asks the pod's address, does not reach it. So the kubelet asks a listener of Envoy, which asks
-// the application and no policy. The listener passes on what the probes ask, letter by letter, and nothing else: otherwise
-// everybody could go round the policies there.
+// Redirects the kubelet's probes and hooks of the application behind the injected Envoy. The application may listen on
+// 127.0.0.1
+// only, where the kubelet cannot reach it. So the kubelet asks a listener of Envoy, which asks the application without
+// consulting policies. The listener forwards exactly the requests of the probes; anything wider would bypass the policies.
 
 import { type Container, isObject, type Json, type JsonObject, listAt, text } from "../pod.ts";
 
-/** What a probe or a hook asks of the application. */
+/** The request of a probe or a hook. */
 export type Question =
   | { readonly kind: "HTTP" | "HTTPS"; readonly path: string }
   | { readonly kind: "GRPC" }
-  /** Whether it accepts connections; `seconds` is the time between two probes. */
+  /** A connection; `seconds` is the period of the probe. */
   | { readonly kind: "TCP"; readonly seconds: number };
 
 /** Envoy's listener for kubelets. */
@@ -18,7 +18,7 @@ export interface ProbeListener {
   readonly questions: readonly Question[];
 }
 
-/** Paths at the listener that stand for something else than the same path of the application in cleartext. */
+/** Paths of the listener for probes over TLS and TCP. Other paths are those of the application. */
 export const HTTPS_PREFIX = "/.sluice/https";
 export const TCP_PATH = "/.sluice/tcp";
 
@@ -27,7 +27,7 @@ const HOOKS = ["postStart", "preStop"] as const;
 /** The default of Kubernetes. */
 const PERIOD_SECONDS = 10;
 
-/** A container whose probes and hooks of the application's port ask the listener, and what they ask there. */
+/** Redirects the probes and hooks of the application's port to the listener. Also returns their requests. */
 export function askListener(
   container: Container,
   application: number,
@@ -51,7 +51,7 @@ export function askListener(
   return { container: { ...probed, name: container.name }, questions };
 }
 
-/** Undefined where it asks somebody else. */
+/** Undefined for another port or host. */
 function askAt(
   handler: JsonObject,
   container: Container,
@@ -87,7 +87,7 @@ function portNumber(container: Container, port: Json | undefined): number {
   return Number(declared?.["containerPort"] ?? port);
 }
 
-/** The path as a kubelet sends it: it escapes what no URL may hold. What we escape here, it leaves as it is. */
+/** The path as kubelets send it: they escape characters that URLs may not contain, and keep escaped ones. */
 function pathOf(path: string): string {
   const [whole = ""] = path.split("#", 1);
   const escaped = whole.replace(/[^\w\-.~!$&'()*+,;=:@%/?]/gu, (each) => encodeURIComponent(each));

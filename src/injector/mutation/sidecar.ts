@@ -1,4 +1,4 @@
-// The containers that injection adds: the agent, and what both of them have in common.
+// The agent's container, and the parts that it shares with Envoy's.
 
 import type { Container, EnvVar, JsonObject, Volume, VolumeMount } from "../pod.ts";
 import {
@@ -10,15 +10,15 @@ import {
 } from "../settings.ts";
 
 export const AGENT_NAME = "sluice-agent";
-/** Names of containers that are the agent, ours first. */
+/** Names of the agent's container, Sluice's own first. */
 export const AGENT_NAMES: readonly string[] = [AGENT_NAME, "aperture-agent"];
 
 const CERTIFICATES = "sluice-certificates";
 const NO_ACCOUNT = "sluice-no-account";
 
 /**
- * Kubernetes mounts the token of the pod's account into every container that has no mount at this place. An empty folder
- * keeps the token from containers that need none.
+ * Kubernetes mounts the token of the pod's account into every container without a mount at this path. An empty folder
+ * keeps the token out of containers that need none.
  */
 const NO_TOKEN: VolumeMount = {
   name: NO_ACCOUNT,
@@ -26,24 +26,24 @@ const NO_TOKEN: VolumeMount = {
   readOnly: true,
 };
 
-/** Seconds that a container goes on after the pod was told to end, where nothing else orders their ends. */
+/** How long a container keeps running after the pod was told to end. */
 export interface PreStopSleep {
   readonly seconds: number;
   /** Whether `preStop` may sleep without a program. */
   readonly sleepAction: boolean;
-  /** The program that sleeps where it may not. */
+  /** The program that sleeps otherwise. */
   readonly program: readonly string[];
 }
 
 export interface AgentPorts {
   readonly main: number;
-  /** Undefined where it is configured. */
+  /** Undefined if it is configured. */
   readonly metrics: number | undefined;
-  /** Where kubelets ask for health; the main port is then on loopback. Undefined: they ask the main port. */
+  /** The port of the kubelet's probes if the main port is on loopback; undefined otherwise. */
   readonly health: number | undefined;
 }
 
-/** Variables of ports beside the main port, which other programs of the pod may want to have. */
+/** Variables of the other ports, which other programs of the pod may need. */
 export const TELEMETRY_PORTS = {
   metrics: "SVC_AGENT_OTEL_PORTS_DEBUG_PORT",
   health: "SVC_AGENT_OTEL_PORTS_HEALTH_CHECK_PORT",
@@ -57,7 +57,7 @@ export interface AgentOptions {
   readonly ipFamily: InjectionSettings["ipFamily"];
   readonly agentGroup: string | undefined;
   readonly resources: Quantities;
-  /** The `preStop` hook of the container; undefined for none. */
+  /** The container's `preStop` hook; undefined for none. */
   readonly preStop: JsonObject | undefined;
 }
 
@@ -90,8 +90,8 @@ export function agentContainer({
       ),
       ...otherPorts,
     ],
-    // Alive, not ready: a sidecar that waits for etcd must hold up neither the application nor a mesh's proxy behind it,
-    // over which etcd may have to be reached. Until the sidecar is ready the pod is not, and gets no requests.
+    // Liveness, not readiness: a sidecar that waits for etcd must delay neither the application nor a mesh's proxy, which
+    // may be the way to etcd. The pod gets no requests before the sidecar is ready.
     startupProbe: { ...probe("liveness"), periodSeconds: 1, failureThreshold: 60 },
     readinessProbe: {
       ...probe("readiness"),
@@ -115,7 +115,7 @@ export function agentContainer({
   };
 }
 
-/** The fields that both containers have in common, apart from their mounts. */
+/** The fields that both containers share. */
 export function common(
   { image, imagePullPolicy, runAsUser }: ContainerSettings,
   resources: Quantities,
@@ -125,7 +125,7 @@ export function common(
     image,
     ...(imagePullPolicy === "" ? {} : { imagePullPolicy }),
     resources: resourcesOf(resources),
-    // The "restricted" standard for pods.
+    // As the pod security standard "restricted" requires.
     securityContext: {
       runAsNonRoot: true,
       ...(runAsUser === 0 ? {} : { runAsUser }),
@@ -167,7 +167,7 @@ function resourcesOf(quantities: Quantities): JsonObject {
   };
 }
 
-/** Facts about the pod come first, because later values refer to them. */
+/** Facts about the pod come first, because later variables refer to them. */
 function agentEnv(
   { env }: SidecarSettings,
   { main, metrics, health }: AgentPorts,
@@ -179,7 +179,7 @@ function agentEnv(
     fact("POD_NAME", "metadata.name"),
     fact("POD_NAMESPACE", "metadata.namespace"),
     fact("POD_IP", "status.podIP"),
-    // Both addresses of a pod with two families.
+    // Both addresses of a dual-stack pod.
     fact("POD_IPS", "status.podIPs"),
     { name: "SVC_AGENT_CLOUDEXT_INSTALLATION_MODE", value: "KUBERNETES_SIDECAR" },
     // Sidecars have no rights on the Kubernetes API: the controller discovers services for them.
@@ -198,7 +198,7 @@ function agentEnv(
   const isOwn = new Set(own.map(({ name }) => name));
   const configured = env.filter(({ name }) => !isOwn.has(name));
   const isConfigured = new Set(configured.map(({ name }) => name));
-  // Ports that nobody asked for would be taken from the application, which starts later.
+  // Unrequested ports could be those of the application, which starts later.
   const telemetry = [
     { name: TELEMETRY_PORTS.metrics, value: `${metrics ?? 0}` },
     { name: TELEMETRY_PORTS.health, value: `${health ?? 0}` },

@@ -1,5 +1,5 @@
-// Makes X.509 certificates (RFC 5280): a certificate authority, and server certificates that it issues. Node reads certificates
-// and signs, but makes none; these two shapes need no library. Keys are of the curve P-256.
+// Creates X.509 certificates (RFC 5280): a certificate authority, and the server certificates that it issues. Node reads
+// certificates and signs, but cannot create them. Keys use the curve P-256.
 
 import {
   createHash,
@@ -112,7 +112,7 @@ function certificate({
   validity: { from, to },
   extensions,
 }: Content): string {
-  // 20 octets at most, positive, and not 0.
+  // At most 20 octets, positive, and not 0.
   const serial = Buffer.concat([Buffer.from([0x01]), randomBytes(15)]);
   const signed = sequence(
     tagged(0, integer(Buffer.from([2]))),
@@ -138,7 +138,7 @@ function extension(id: string, isCritical: boolean, content: Uint8Array): Buffer
   return sequence(oid(id), ...(isCritical ? [boolean(true)] : []), octets(content));
 }
 
-/** RFC 5280 §4.2.1.2, by which a verifier finds the right one of two authorities of the same name. */
+/** RFC 5280 §4.2.1.2: lets a verifier tell two authorities of the same name apart. */
 function keyId(key: KeyObject): Buffer {
   return createHash("sha1")
     .update(key.export({ type: "spki", format: "der" }))

@@ -1,4 +1,4 @@
-// The few elements of DER (X.690) that a certificate consists of.
+// Encodes the DER elements (X.690) of certificates.
 
 const SEQUENCE = 0x30;
 const SET = 0x31;

@@ -1,4 +1,4 @@
-// The certificate in use as files, because the port reads its certificate from files and follows their changes.
+// Writes the certificate to files, because the port reads its certificate from files and reloads them.
 
 import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,12 +12,12 @@ export interface CertificateFiles {
   remove(): Promise<void>;
 }
 
-/** Makes a folder that only this user may enter. */
+/** Creates a folder that only this user may enter. */
 export async function certificateFiles(): Promise<CertificateFiles> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-injector-"));
   const cert_file = join(folder, "certificate.pem");
   const key_file = join(folder, "key.pem");
-  // Each file is whole at every moment. A reader that meets the new one of only one of them keeps the old pair.
+  // Each file is complete at any time. A reader that sees only one new file keeps the old pair.
   const replace = async (path: string, text: string) => {
     await writeFile(`${path}.new`, text, { mode: 0o600 });
     await rename(`${path}.new`, path);

@@ -1,5 +1,5 @@
-// Keeps the certificates of the webhook: takes the next step of their rotation, stores it for all replicas, and tells the API
-// server whom to trust. Each replica does all of this; what another one wrote first is read and followed.
+// Rotates the certificates of the webhook step by step, stores them for all replicas, and publishes the trusted authorities to
+// the API server. Every replica does this; a replica that loses a race adopts what another one wrote.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
@@ -8,9 +8,9 @@ import { bundleOf, type Material, type RotationRules, rotate } from "./rotation.
 
 /** The Secret that replicas share. */
 export interface MaterialStore {
-  /** Undefined where there is no Secret; its material is undefined where it holds something else. */
+  /** Undefined if there is no Secret; `material` is undefined if the Secret holds something else. */
   read(signal: AbortSignal): Promise<StoredMaterial | undefined>;
-  /** Throws a Fault ABORTED or ALREADY_EXISTS when somebody else wrote since `over` was read. */
+  /** @throws Fault ABORTED or ALREADY_EXISTS if somebody else wrote since `over` was read */
   write(material: Material, over: StoredMaterial | undefined, signal: AbortSignal): Promise<void>;
 }
 
@@ -19,26 +19,26 @@ export interface StoredMaterial {
   readonly resourceVersion: string;
 }
 
-/** The webhook configuration, as the store of the certificates that the API server trusts when it calls the webhook. */
+/** The webhook configuration, which holds the certificates that the API server trusts. */
 export interface TrustStore {
-  /** Whether calls of the webhook trust exactly this bundle, more than it, or not all of it. */
+  /** Whether the API server trusts exactly this bundle, more than it, or not all of it. */
   trusts(bundle: string, signal: AbortSignal): Promise<"exactly" | "more" | "less">;
-  /** Throws a Fault ABORTED when somebody else wrote meanwhile. */
+  /** @throws Fault ABORTED if somebody else wrote meanwhile */
   trust(bundle: string, signal: AbortSignal): Promise<void>;
 }
 
 interface KeeperOptions {
   readonly rules: RotationRules;
   readonly store: MaterialStore;
-  /** Undefined where others publish the authority. */
+  /** Undefined if others publish the authority. */
   readonly trust: TrustStore | undefined;
-  /** Called with what the webhook is to show, whenever that is another certificate. */
+  /** Called with the certificate to serve, whenever it changes. */
   readonly use: (serving: Material["serving"]) => void | Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Most attempts at one step while other replicas write at the same time. */
+/** The most attempts at one step while other replicas write too. */
 const MAX_ATTEMPTS = 10;
 const CONFLICTS: readonly string[] = ["ABORTED", "ALREADY_EXISTS"];
 
@@ -74,7 +74,7 @@ export class Keeper {
   async #step(signal: AbortSignal): Promise<void> {
     const { store, trust, rules, use, clock, log } = this.#options;
     const stored = await store.read(signal);
-    // A Secret that was deleted is put back: other replicas still show what it held.
+    // A deleted Secret is restored, because other replicas still serve its certificate.
     const known = stored === undefined ? this.#inUse : stored.material;
     const trusted = known === undefined ? "less" : await trust?.trusts(bundleOf(known), signal);
     const isPublished = trusted !== "less";

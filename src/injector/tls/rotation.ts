@@ -1,6 +1,6 @@
-// When certificates of the webhook are replaced, and by what: a pure function of those in use and the time, so that replicas
-// that see the same Secret take the same step. The order keeps every handshake valid: a new authority is trusted by the API
-// server before anything that it issued is shown, and the old one until nothing that it issued is shown any more.
+// The rotation of the webhook's certificates: a pure function of the present ones and the time, so that replicas with the same
+// Secret take the same step. The order keeps every handshake valid: the API server trusts a new authority before any
+// certificate of it is served, and the old authority until none of its certificates is served.
 
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { commonName, issue, makeAuthority, type Pair, type Validity } from "./certificate.ts";
@@ -8,42 +8,42 @@ import { commonName, issue, makeAuthority, type Pair, type Validity } from "./ce
 export interface Material {
   /** The authority that issues new certificates. */
   readonly authority: Pair;
-  /** The certificate of the authority before it, while it is still trusted; "" otherwise. */
+  /** The certificate of the previous authority while it is still trusted; empty otherwise. */
   readonly previous: string;
   /** The certificate that the webhook serves with. */
   readonly serving: Pair;
 }
 
 export interface RotationRules {
-  /** DNS names of the webhook; the first is that by which the API server calls it. */
+  /** DNS names of the webhook; the API server uses the first. */
   readonly names: readonly [string, ...string[]];
-  /** Lifetimes in ms. A certificate is replaced when a third of its own is left. */
+  /** Lifetimes in ms. A certificate is replaced when a third of its lifetime is left. */
   readonly servingLifetime: number;
   readonly authorityLifetime: number;
-  /** Time in ms for all API servers to learn of an authority, and for all replicas to show a new certificate. */
+  /** Time in ms until all API servers know a new authority and all replicas serve a new certificate. */
   readonly overlap: number;
 }
 
 export interface RotationState {
   /** Unix ms. */
   readonly now: number;
-  /** Whether the API server is told to trust the authority of the material. */
+  /** Whether the API server trusts the present authority. */
   readonly isPublished: boolean;
 }
 
 export interface Rotation {
   readonly material: Material;
-  /** Description of the change, for the log; undefined where nothing changed. */
+  /** Describes the change for the log; undefined for none. */
   readonly done: string | undefined;
 }
 
 export const AUTHORITY_NAME = "sluice-injector";
 
-/** Clocks differ: certificates are valid from a bit before they are made. */
+/** Certificates are valid from a bit earlier, because clocks differ. */
 const BACKDATED_MS = 5 * 60_000;
 const REPLACED_WHEN_LEFT = 1 / 3;
 
-/** The next step, one at a time; `material` is undefined where there is none that can be used. */
+/** The next step; `material` is undefined if there is none yet. */
 export function rotate(
   material: Material | undefined,
   rules: RotationRules,
@@ -60,7 +60,7 @@ export function rotate(
   const servingCert = new X509Certificate(serving.cert);
   const isOfAuthority = servingCert.verify(authorityCert.publicKey);
   if (!isOfAuthority) {
-    // The API server learns of the new authority meanwhile.
+    // Until then the API server learns of the new authority.
     if (!isPublished || now < madeAt(authorityCert) + rules.overlap)
       return { material, done: undefined };
     const next = { ...material, serving: newServing(authority, rules, now) };
@@ -82,12 +82,11 @@ export function rotate(
   return { material, done: undefined };
 }
 
-/** The certificates that the API server should trust. */
 export function bundleOf({ authority, previous }: Material): string {
   return `${authority.cert}${previous}`;
 }
 
-/** Whether the parts belong together and the webhook can be called with them. Others could have written the Secret. */
+/** Whether the parts belong together and are valid; somebody else could have written the Secret. */
 function isUsable({ authority, previous, serving }: Material, now: number): boolean {
   try {
     const authorityCert = new X509Certificate(authority.cert);

@@ -1,4 +1,4 @@
-// The Secret and the webhook configuration in which the certificates of the webhook are kept, through the Kubernetes API.
+// Stores the certificates of the webhook in a Secret and in the webhook configuration.
 
 import { Fault } from "#base/fault.ts";
 import type { KubeClient } from "#kube/api/client.ts";
@@ -34,7 +34,7 @@ export interface SecretPlace {
   readonly name: string;
 }
 
-/** The Secret may be there and empty: a chart that made it removes it, too. */
+/** The Secret may exist and be empty: the chart that creates it also deletes it. */
 export function materialStore(client: KubeClient, place: SecretPlace): MaterialStore {
   return {
     async read(signal) {
@@ -80,7 +80,7 @@ function secretOf(
   return { apiVersion: "v1", kind: "Secret", metadata, data };
 }
 
-/** The authorities that the API server trusts, in every entry of a MutatingWebhookConfiguration. */
+/** The `caBundle` in every entry of a MutatingWebhookConfiguration. */
 export function trustStore(client: KubeClient, name: string): TrustStore {
   const read = async (signal: AbortSignal) => {
     const found = await client.get(CONFIGURATIONS, { name }, signal);
@@ -113,8 +113,8 @@ export function trustStore(client: KubeClient, name: string): TrustStore {
 }
 
 /**
- * The webhook configuration as an owner: what it owns is removed by the cluster when it is removed, as an uninstallation
- * does. Without a name there is none. Rejects with NOT_FOUND where the configuration is gone.
+ * The webhook configuration as an owner: the cluster deletes owned objects with it, for example at an uninstallation. Empty
+ * without a name. Rejects with NOT_FOUND if the configuration is gone.
  */
 export function webhookOwner(
   client: KubeClient,
@@ -138,7 +138,7 @@ function certificatesIn(bundle: string): readonly string[] {
   return bundle.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
 }
 
-/** Undefined where there is no such object. */
+/** Undefined if the object does not exist. */
 export async function optional<T>(found: Promise<T>): Promise<T | undefined> {
   try {
     return await found;

@@ -1,9 +1,9 @@
-// Refusals of the API server, as Faults with the server's reason.
+// Turns error replies of the API server into Faults with the server's reason.
 
 import { type Code, Fault } from "#base/fault.ts";
 import { fieldOf, textOf } from "./objects.ts";
 
-/** By HTTP status, except where the reason tells more. */
+/** Codes by HTTP status, unless the reason is more precise. */
 const CODES: Readonly<Record<number, Code>> = {
   400: "INVALID_ARGUMENT",
   401: "UNAUTHENTICATED",
@@ -19,12 +19,12 @@ const CODES: Readonly<Record<number, Code>> = {
   504: "DEADLINE_EXCEEDED",
 };
 
-/** Longest text of the server in a message, in characters. */
+/** Longest part of a message that is the server's text, in characters. */
 const MAX_TEXT = 1_000;
 
 /**
- * `body` is that of the reply, a Status of the API or anything else. `call` names the call without credentials, as in
- * `GET /api/v1/pods`. A conflict is ABORTED, a state that is too old is OUT_OF_RANGE.
+ * `body` is the reply's, a Status of the API or anything else. `call` names the call without credentials, such as
+ * `GET /api/v1/pods`. A conflict is ABORTED, an expired version is OUT_OF_RANGE.
  */
 export function refusalOf(call: string, status: number, body: unknown): Fault {
   const known = textOf(body, "reason") === "AlreadyExists" ? "ALREADY_EXISTS" : CODES[status];

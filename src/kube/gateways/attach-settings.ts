@@ -1,8 +1,8 @@
-// How gateways are to ask agents, the same for all targets.
+// Settings of attachment, the same for all targets.
 
 export interface AttachSettings {
   /** The agents' Service, `NAME.NAMESPACE.svc.DOMAIN:PORT`. */
   readonly agents: string;
-  /** Whether requests pass while no agent decides. */
+  /** Whether requests pass while no agent answers. */
   readonly failOpen: boolean;
 }

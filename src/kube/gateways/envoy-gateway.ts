@@ -1,5 +1,5 @@
-// The SecurityPolicy that lets Envoy Gateway ask agents; its context extensions tell them the control point. Its status says whether
-// Envoy Gateway accepts it, for each Gateway that it concerns.
+// The SecurityPolicy that makes Envoy Gateway call agents. Its context extensions contain the control point, and its status
+// tells for each Gateway whether Envoy Gateway accepts it.
 
 import { TARGET_GROUP, type Target } from "#policy/document/targets.ts";
 import { fieldOf, listOf, textOf } from "../api/objects.ts";
@@ -20,24 +20,24 @@ export function securityPolicy(
         ...(section === undefined ? {} : { sectionName: section }),
       },
     ],
-    // Without it, this would take the place of what another SecurityPolicy asks of the whole Gateway, such as a login.
+    // Otherwise this would replace another SecurityPolicy of the whole Gateway, such as a login.
     ...(kind === "HTTPRoute" ? { mergeType: "StrategicMerge" } : {}),
     extAuth: {
       grpc: { backendRefs: [{ name: service, namespace, port: Number(port) }] },
       timeout: "250ms",
       failOpen,
-      // Clients would take the default, 403, for a rejection.
+      // Clients would mistake the default, 403, for a rejection.
       statusOnError: 503,
       contextExtensions: [
         { name: "control-point", type: "Value", value: controlPoint },
-        // Clients of a gateway choose their baggage: its members do not become labels.
+        // Clients of a gateway choose their baggage, so its members must not become labels.
         { name: "client-baggage", type: "Value", value: "ignore" },
       ],
     },
   };
 }
 
-/** Reason for which Envoy Gateway does not do all that a SecurityPolicy says; undefined where it does. */
+/** The reason why Envoy Gateway does not apply all of a SecurityPolicy; undefined when it does. */
 export function unaccepted(policy: unknown, generation: number): string | undefined {
   const ancestors = listOf(fieldOf(policy, "status"), "ancestors").map((ancestor) =>
     listOf(ancestor, "conditions"),

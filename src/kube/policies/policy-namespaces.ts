@@ -1,5 +1,5 @@
-// Follows the policy resources of the controllers' own namespace and of those of teams, each by itself, so that rights on
-// one say nothing about another. The own one is needed to lead; one of a team that cannot be read is tried again.
+// Follows the policy resources of the controllers' own namespace and of each team's namespace. Each has its own watch, because
+// rights differ. The controller cannot lead without its own namespace; a team's namespace that cannot be read is retried.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
@@ -10,9 +10,9 @@ import { POLICY_RESOURCES, type PolicyResource, policyNameOf, policyResource } f
 
 export interface PolicyNamespacesOptions {
   readonly client: KubeClient;
-  /** Those of teams; the client knows the own one. */
+  /** The namespaces of teams; the client knows the own one. */
   readonly namespaces: readonly string[];
-  /** Called with all resources of a namespace at first, and then with each change; undefined for one that is gone. */
+  /** Called with all resources of a namespace first, and then with each change; undefined for a deleted resource. */
   readonly changed: (
     namespace: string,
     resources: ReadonlyMap<string, PolicyResource | undefined>,
@@ -22,7 +22,7 @@ export interface PolicyNamespacesOptions {
   readonly chance: Chance;
 }
 
-/** The most resources of a namespace: each is a circuit that runs. */
+/** The most resources of a namespace: each of them runs a circuit. */
 const MAX_POLICIES = 10_000;
 
 export class PolicyNamespaces {
@@ -60,8 +60,8 @@ export class PolicyNamespaces {
   }
 
   /**
-   * Resolves when each namespace has been listed, or could not be.
-   * @throws Fault when the own one could not be
+   * Resolves when each namespace has been listed or has failed.
+   * @throws Fault when the own namespace has failed
    */
   async start(): Promise<void> {
     const { followed } = this.#options;
@@ -87,7 +87,7 @@ export class PolicyNamespaces {
   }
 }
 
-/** The fault of a start at which the resources cannot be read, in the words of the person who installs them. */
+/** Names the configuration key and, if it is missing, the custom resource definition. */
 function startFault({ code, message, cause }: Fault): Fault {
   const words = "policies.cr_watcher: the policy resources cannot be read";
   if (code !== "NOT_FOUND") return new Fault(code, `${words}: ${message}`, { cause });

@@ -1,5 +1,5 @@
-// The validating webhook for policy resources: the API server asks it before it stores a policy, and tells the person who
-// sent it what is wrong. It compiles the policy and changes nothing, so every controller answers, leading or not.
+// The validating webhook for policy resources: the API server calls it before it stores a policy, and shows its findings to the
+// author. It compiles the policy and changes nothing, so every controller answers, leading or not.
 
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
@@ -17,21 +17,21 @@ import type { CompileText } from "./resource-source.ts";
 
 interface PolicyWebhookOptions {
   readonly compile: CompileText;
-  /** The controllers' own. */
+  /** The controllers' own namespace. */
   readonly namespace: string;
-  /** Those of teams. Policies of any other namespace are refused: this controller would not run them. */
+  /** The namespaces of teams. Policies of other namespaces are refused, because this controller would not run them. */
   readonly namespaces: readonly string[];
   readonly clock: Clock;
 }
 
 export const VALIDATE_PATH = "/validate/policy";
-/** Policies that are compiled at the same time; further calls are asked to come again. */
+/** The most policies that are compiled at once; further calls are told to retry. */
 const MAX_AT_ONCE = 3;
-/** Milliseconds for a policy: half of what the API server waits. */
+/** Milliseconds that compiling may take: half the timeout of the API server. */
 const MAX_MS = 5_000;
-/** Bytes of a review, which has the object as it was and as it becomes. */
+/** Largest review, in bytes: it contains the old and the new object. */
 const MAX_BODY = 8 * 1024 * 1024;
-/** Findings of a message; the status of a resource lists more. */
+/** The most findings in a message; the status of a resource lists more. */
 const MAX_FINDINGS = 10;
 
 export function policyWebhook({
@@ -48,7 +48,7 @@ export function policyWebhook({
     const text = documentOf({ ...object, metadata: { ...object.metadata, namespace } }, policy);
     const source = `${plural}.${group}/${namespace}/${name}`;
     running += 1;
-    // One that takes too long goes on, and counts as long as it does.
+    // Compiling continues after the timeout, and counts until it ends.
     const confined = namespace === own ? undefined : namespace;
     const compiled = compile(source, policy, text, confined).finally(() => {
       running -= 1;
@@ -68,7 +68,7 @@ export function policyWebhook({
     method: "POST",
     path: VALIDATE_PATH,
     about: "Judges a policy resource for the Kubernetes API server (an AdmissionReview)",
-    // The API server sends no credential that this process could know it by.
+    // The API server sends no credentials that could be checked.
     access: "open",
     body: "json",
     maxBody: MAX_BODY,
@@ -98,17 +98,17 @@ export function policyWebhook({
 }
 
 interface PolicyReview extends Pick<AdmissionRequest, "uid" | "namespace"> {
-  /** The resource as it would become; undefined where it would be deleted. */
+  /** The new resource; undefined if it is being deleted. */
   readonly object: KubeObject | undefined;
-  /** Reason why the webhook does not judge this object; undefined when it does. */
+  /** The reason why the webhook does not judge this object; undefined when it does. */
   readonly refusal: string | undefined;
 }
 
-/** The API server cuts longer warnings, and drops what exceeds a few kilobytes in all. */
+/** The API server truncates longer warnings, and drops all that exceeds a few kilobytes in total. */
 const MAX_WARNING = 250;
 const MAX_WARNINGS = 15;
 
-/** @throws Fault INVALID_ARGUMENT for what is no review */
+/** @throws Fault INVALID_ARGUMENT for a body that is not a review */
 function policyReview(body: Uint8Array): PolicyReview {
   const { uid, namespace, request } = admissionRequest(body);
   const resource = fieldOf(request, "resource");
@@ -125,13 +125,13 @@ function policyReview(body: Uint8Array): PolicyReview {
   try {
     return { uid, namespace, object: object && asObject(object), refusal: undefined };
   } catch {
-    // A name that is to be generated is not there yet, and a policy is known by its name.
+    // A generated name does not exist yet, and a policy is identified by its name.
     const refusal = "metadata.name: wanted a name, got nothing";
     return { uid, namespace, object: undefined, refusal };
   }
 }
 
-/** The answer as JSON, with as many warnings as the API server passes on. */
+/** The answer as JSON, with as many warnings as the API server forwards. */
 function answerTo({ uid }: PolicyReview, answer: AdmissionAnswer): string {
   const { warnings = [] } = answer;
   const cut = warnings.slice(0, MAX_WARNINGS).map((warning) => shortened(warning));

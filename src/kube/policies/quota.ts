@@ -1,8 +1,9 @@
-// Which resources of a namespace are beyond its quota: the youngest, so that a new policy never displaces one that runs.
+// The resources that exceed the quota of their namespace: the youngest ones, so that a new policy never displaces a running
+// one.
 
 import type { PolicyResource } from "./resource.ts";
 
-/** Names of the policies beyond the quota. Policies of the `own` namespace have none. */
+/** Names of the policies that exceed the quota. The `own` namespace has no quota. */
 export function beyondQuota(
   resources: Iterable<PolicyResource>,
   own: string,
@@ -20,7 +21,7 @@ export function beyondQuota(
   );
 }
 
-/** Times of the API are whole seconds, in which names decide. */
+/** Creation times are whole seconds; within a second the name decides. */
 function ageOf({ created, policy }: PolicyResource): string {
   return `${created} ${policy}`;
 }

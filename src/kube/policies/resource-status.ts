@@ -26,11 +26,11 @@ export interface Rollout {
 /** A resource and the state of its policy. */
 export interface ResourceState {
   readonly resource: PolicyResource;
-  /** Hash of the document of this generation; undefined where it has faults. */
+  /** Hash of this generation's document; undefined for an invalid document. */
   readonly hash: string | undefined;
   readonly findings: readonly FindingText[];
   readonly warnings: readonly PolicyWarning[];
-  /** Undefined where the resource has no dynamic configuration. */
+  /** Undefined if the resource has no dynamic configuration. */
   readonly dynamicConfig: DynamicConfigState | undefined;
   /** Whether the policy has scalers other than dry runs. */
   readonly scales: boolean;
@@ -39,7 +39,7 @@ export interface ResourceState {
     readonly controlPoint: string;
     readonly fault: string | undefined;
   }[];
-  /** Hash of the version that runs and came from this resource; undefined where none does. */
+  /** Hash of the running version that came from this resource; undefined for none. */
   readonly running: string | undefined;
   /** Reason why the policy does not run although its document is valid; undefined when it may run. */
   readonly leftOut: string | undefined;
@@ -49,20 +49,20 @@ export interface ResourceState {
 }
 
 export interface DynamicConfigState {
-  /** Reasons why it was refused, by key; empty where it was not. */
+  /** Reasons why it was refused, by key; empty if it was accepted. */
   readonly refused: ReadonlyMap<string, string>;
-  /** True where a configuration from the API or a file is in force instead. */
+  /** Whether a configuration from the API or a file is in force instead. */
   readonly isOverridden: boolean;
 }
 
-/** A reason of one word, for programs, and a sentence without a full stop. */
+/** A one-word reason for programs, and a sentence without a full stop. */
 type Because = readonly [reason: string, message: string];
 
-/** The most findings and warnings of a status: the whole object must fit into the store of the API server. */
+/** The most findings and warnings in a status: the whole object must fit into etcd. */
 const MAX_LISTED = 20;
 const MAX_TEXT = 500;
 
-/** `wall` is the time in Unix ms, for conditions that change now. */
+/** `wall` (Unix ms) is the transition time of conditions that change. */
 export function statusOf(state: ResourceState, wall: number): PolicyResourceStatus {
   const { resource, hash, running, rollout } = state;
   const isValid = hash !== undefined;
@@ -136,7 +136,7 @@ function overQuota({ namespace }: PolicyResource, quota: number): Because {
   return ["OverQuota", text];
 }
 
-/** Reason why this version of the policy does not run; undefined where it does. */
+/** The reason why this version of the policy does not run; undefined when it does. */
 function unreadiness({
   hash,
   running,
@@ -186,7 +186,7 @@ function agentsFault({ rollout }: ResourceState): Because | undefined {
 
 const STARTING = "Starting";
 
-/** Events of the resource: one for each condition that changed from one status to the next. */
+/** The events of the resource: one for each changed condition. */
 export function eventsBetween(before: unknown, after: PolicyResourceStatus): readonly EventText[] {
   const events = after.conditions.flatMap((condition): readonly EventText[] => {
     const { type, status, reason, message } = condition;
@@ -195,13 +195,13 @@ export function eventsBetween(before: unknown, after: PolicyResourceStatus): rea
     if (isSame || reason === STARTING) return [];
     return [{ type: status === "True" ? "Normal" : "Warning", reason, note: message }];
   });
-  // A part that does not work also makes Ready False, with the same reason. One event is enough.
+  // A failed condition also makes Ready False for the same reason; one event is enough.
   return events.filter(
     ({ reason }, at) => events.findIndex((other) => other.reason === reason) === at,
   );
 }
 
-/** Whether a resource has this status already, apart from the members that are left out. */
+/** Whether a resource already has these members in its status. */
 export function hasStatus(
   { status }: PolicyResource,
   wanted: Partial<PolicyResourceStatus>,
@@ -209,7 +209,7 @@ export function hasStatus(
   return Object.entries(wanted).every(([name, value]) => isSame(fieldOf(status, name), value));
 }
 
-/** Equal JSON, whatever the order of members. A server leaves members that are null out. */
+/** Compares JSON without regard to the order of members. Servers omit members that are null. */
 function isSame(left: unknown, right: unknown): boolean {
   if (typeof left !== "object" || typeof right !== "object" || left === null || right === null) {
     return (left ?? null) === (right ?? null);

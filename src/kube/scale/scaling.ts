@@ -1,6 +1,6 @@
-// Scales Kubernetes objects for the policies in force, as far as the store tells: it reads pod scalers and decisions there, and
-// writes the replicas of their objects there, as the agents of other implementations do. So it does not matter who decides
-// and who scales, and the last decision is in force again as soon as another controller leads.
+// Scales Kubernetes objects for the policies in force. It reads pod scalers and decisions from the store and reports replicas
+// there, as the agents of the reference do, so either side may be of the other kind. After a change of leaders the last
+// decision stays in force.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
@@ -27,14 +27,14 @@ import { Scaler, type Wanted } from "./scaler.ts";
 export interface ScalingOptions {
   readonly client: KubeClient;
   readonly store: Pick<Store, "watch" | "lease" | "commit">;
-  /** Called with the reason when objects cannot be scaled, and with undefined when they can. */
+  /** Called with a fault when objects cannot be scaled, and with undefined when they can. */
   readonly followed: (fault: Fault | undefined) => void;
   readonly record: RecordEvent;
-  /** Nothing is scaled here any more. */
+  /** Called after `close`. */
   readonly closed: () => void;
-  /** The warnings about policies may have changed. */
+  /** Called when warnings about policies may have changed. */
   readonly warned: () => void;
-  /** The store can no longer be followed. */
+  /** Called when the store can no longer be followed. */
   readonly failed: (message: string, cause?: unknown) => void;
   readonly clock: Clock;
   readonly chance: Chance;
@@ -50,10 +50,10 @@ export class Scaling implements MetricSource {
   readonly #reports: LeasedKeys;
   readonly #stop = new AbortController();
   #ended: Promise<void> = Promise.resolve();
-  /** Both by the last part of their keys, which is the same for both. */
+  /** Both by the last part of their store keys, which is the same. */
   readonly #scalers = new Map<string, StoredPodScaler>();
   readonly #decisions = new Map<string, StoredScaleDecision>();
-  /** Reports as they were written, by the same part. */
+  /** The reports that were written, by the same part. */
   readonly #reported = new Map<string, string>();
   #due = false;
   #warnings = "";
@@ -65,7 +65,7 @@ export class Scaling implements MetricSource {
     this.#reports = new LeasedKeys({ store, clock, log, written: () => undefined });
   }
 
-  /** Begins to scale, until `close`. */
+  /** Scales until `close`. */
   start(): void {
     const { store, failed } = this.#options;
     const { signal } = this.#stop;
@@ -80,7 +80,6 @@ export class Scaling implements MetricSource {
     });
   }
 
-  /** Warnings about an object that a policy scales. */
   warningsOf(object: ScaledObject): readonly Omit<PolicyWarning, "path">[] {
     const text = objectText(object);
     const fault = this.#scaler.faultOf(text);
@@ -111,7 +110,7 @@ export class Scaling implements MetricSource {
       to.number("sluice_scale_attempts_total", [result], counts[result]);
   }
 
-  /** Ends what is under way at once. Replicas stay as they are, and the reports of this process end with its lease. */
+  /** Stops at once. Replicas stay as they are, and the reports of this process end with its lease. */
   async close(): Promise<void> {
     this.#stop.abort();
     await Promise.all([this.#scaler.close(), this.#ended]);
@@ -123,7 +122,7 @@ export class Scaling implements MetricSource {
     for (const key of deletes) {
       if (key.startsWith(SCALERS)) this.#scalers.delete(key.slice(SCALERS.length));
       else if (key.startsWith(DECISIONS)) this.#decisions.delete(key.slice(DECISIONS.length));
-      // An agent that ends deletes the report that it shares with others. It is written again.
+      // An agent that ends deletes the report that it shares with others; it is written again.
       else if (key.startsWith(REPLICAS)) this.#reported.delete(key.slice(REPLICAS.length));
     }
     for (const { key, value } of puts) {
@@ -149,7 +148,7 @@ export class Scaling implements MetricSource {
     }
   }
 
-  /** The greatest of several decisions about one object counts. Decisions for another version of the policy do not. */
+  /** Of several decisions about one object the greatest counts. Decisions for other versions of the policy do not count. */
   #wanted(): ReadonlyMap<string, Wanted> {
     const wanted = new Map<string, Wanted>();
     for (const [name, { object, policyHash }] of this.#scalers) {
@@ -164,7 +163,7 @@ export class Scaling implements MetricSource {
     return wanted;
   }
 
-  /** Reports what has changed, once for all changes of one turn of the event loop. */
+  /** Reports once for all changes of one turn of the event loop. */
   #changed(): void {
     if (this.#due) return;
     this.#due = true;
