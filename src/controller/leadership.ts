@@ -10,7 +10,7 @@ import type { Stop } from "#base/scope.ts";
 import type { SluiceProcess } from "#daemon/process.ts";
 import type { Leadership, Store } from "#store/store.ts";
 import { CONTROLLER_ELECTION } from "#sync/keys.ts";
-import { candidateText, type Named, Survey } from "./leadership/survey.ts";
+import { type CandidateInfo, candidateText, ElectionWatch } from "./leadership/election-watch.ts";
 
 /**
  * Starts the part that only a leader runs, over a store that refuses writes after the leadership ended. The signal aborts at
@@ -44,7 +44,7 @@ export class Candidate {
   readonly #name: string;
   /** The address at which other machines reach this controller's administration routes; undefined for none. */
   #address: string | undefined;
-  readonly #survey: Survey;
+  readonly #election: ElectionWatch;
   readonly #stop = new AbortController();
   /** Resolves when the leader is known. */
   readonly #known = Promise.withResolvers<void>();
@@ -66,9 +66,9 @@ export class Candidate {
     this.#log = log.child("leadership");
     this.#status = health.dependency("leadership");
     this.#name = nameOf(chance);
-    this.#survey = new Survey({
+    this.#election = new ElectionWatch({
       store,
-      changed: () => this.#surveyed(),
+      changed: () => this.#electionChanged(),
       lost: (reason) => this.#held?.over.abort(reason),
     });
     metrics.add({
@@ -80,10 +80,10 @@ export class Candidate {
   }
 
   /** The leader, if it is known. */
-  get leader(): Named | undefined {
+  get leader(): CandidateInfo | undefined {
     if (this.#state === "leading") return { name: this.#name, address: this.#address };
     // The key of this controller exists before its leadership, and may outlast it.
-    const { leader } = this.#survey;
+    const { leader } = this.#election;
     return leader?.name === this.#name ? undefined : leader;
   }
 
@@ -99,7 +99,7 @@ export class Candidate {
       if (this.#isKnown) fail("this controller can no longer stand as a candidate", thrown);
       else this.#known.reject(thrown);
     };
-    const following = this.#survey.follow().catch(refused);
+    const following = this.#election.follow().catch(refused);
     this.#ended = Promise.all([following, this.#campaign().catch(refused)]).then(() => undefined);
     const disarm = clock.alarm(KNOWN_MS, () => {
       if (this.#state === "candidate") this.#know();
@@ -111,7 +111,7 @@ export class Candidate {
   async close(): Promise<void> {
     this.#stop.abort();
     this.#held?.over.abort("this controller ends");
-    this.#survey.close();
+    this.#election.close();
     // A candidate without a leadership has nothing to resign, and closing the store ends its calls.
     if (this.#state === "candidate") await within(RESIGN_MS, this.#process.clock, this.#ended);
     else await this.#ended;
@@ -181,7 +181,7 @@ export class Candidate {
     }
   }
 
-  /** Waits until the survey has seen the key of an election that was won; ends the leadership when it does not in time. */
+  /** Waits until the watch has reported the key of the won election; otherwise ends the leadership. */
   async #see(held: { readonly key: string; isSeen: boolean; readonly over: AbortController }) {
     const disarm = this.#process.clock.alarm(SEEN_MS, () => {
       const reason = `it did not see its key of the election within ${SEEN_MS} ms`;
@@ -191,10 +191,10 @@ export class Candidate {
       );
       held.over.abort(reason);
     });
-    await this.#survey.seen(held.key, held.over.signal);
+    await this.#election.seen(held.key, held.over.signal);
     disarm();
     held.isSeen = true;
-    this.#surveyed();
+    this.#electionChanged();
   }
 
   #lead(): void {
@@ -210,10 +210,10 @@ export class Candidate {
     this.#known.resolve();
   }
 
-  #surveyed(): void {
+  #electionChanged(): void {
     const held = this.#held;
     // Before the watch has reported the key, its absence means nothing.
-    if (held?.isSeen && !this.#survey.isCandidate(held.key)) {
+    if (held?.isSeen && !this.#election.isCandidate(held.key)) {
       held.over.abort("somebody deleted its key of the election");
     }
     this.#show();
@@ -231,7 +231,7 @@ export class Candidate {
 
   /** Restores API documents that the store lost, unless another controller did so. */
   async #restore(store: Store): Promise<void> {
-    const missing = [...this.#survey.missing];
+    const missing = [...this.#election.missing];
     for (const [key, value] of missing) {
       const guards = [{ key, revision: 0 }];
       await store.commit([{ kind: "put", key, value }], { guards });

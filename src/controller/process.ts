@@ -22,7 +22,7 @@ import type { ControllerOptions } from "./assembly.ts";
 import type { Cluster } from "./cluster.ts";
 import { type Controller, startController } from "./controller.ts";
 import { type ClusterDiscovery, clusterDiscovery } from "./discovery/cluster-discovery.ts";
-import { nobodyKnown, policiesOf, standsBy, storeIsAway } from "./leadership/standby.ts";
+import { noLeaderKnown, policiesOf, standingBy, storeIsAway } from "./leadership/standby.ts";
 import { Candidate } from "./leadership.ts";
 
 interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
@@ -63,7 +63,8 @@ export async function startControllerProcess(options: ControllerProcessOptions):
   const policies = policiesOf(
     () => {
       // Another controller may lead by now.
-      if (leading === undefined) throw isStoreAway() ? nobodyKnown() : standsBy(candidate.leader);
+      if (leading === undefined)
+        throw isStoreAway() ? noLeaderKnown() : standingBy(candidate.leader);
       return leading.policies;
     },
     () => {

@@ -3,7 +3,7 @@
 import { finish } from "#base/async/steps.ts";
 import { compileText } from "./compile-text.ts";
 import type { CompileReply, CompileRequest } from "./compiler.ts";
-import { Sharer } from "./sharer.ts";
+import { Deduplicator } from "./deduplicator.ts";
 
 // A terminal signals both processes. This one ends with the channel when its parent ends.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
@@ -13,9 +13,9 @@ process.on("message", (request) => process.send?.(answer(request as CompileReque
 function answer({ texts, settings }: CompileRequest): CompileReply {
   try {
     // Shared objects stay shared in the parent process.
-    const sharer = new Sharer();
+    const deduplicator = new Deduplicator();
     const sets = texts.map((text) => finish(compileText(text, settings)));
-    return { sets: sharer.share(sets) };
+    return { sets: deduplicator.deduplicate(sets) };
   } catch (thrown) {
     return { thrown: thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown) };
   }

@@ -16,7 +16,7 @@ import type { CompileSettings } from "#policy/compiled.ts";
 import type { PolicySet, PolicyText } from "#policy/set.ts";
 import { Slices } from "#runtime/life/slices.ts";
 import { compileText } from "./compile-text.ts";
-import { poolStrings } from "./sharer.ts";
+import { deduplicateStrings } from "./deduplicator.ts";
 
 /** A message to the child process. */
 export interface CompileRequest {
@@ -103,7 +103,7 @@ export class Compiler {
       const pool = new Map<string, string>();
       for (const batch of batches(texts)) {
         const compiled = await this.#compileThere(batch);
-        poolStrings(compiled, pool);
+        deduplicateStrings(compiled, pool);
         sets.push(...compiled);
         // Otherwise all received messages would be handled in the same turn of the event loop.
         await setImmediate();

@@ -2,7 +2,7 @@
 
 import type { PolicyOperations } from "#api/policies.ts";
 import { Fault } from "#base/fault.ts";
-import type { Named } from "./survey.ts";
+import type { CandidateInfo } from "./election-watch.ts";
 
 /**
  * `leading` returns the service of the leading controller, or throws the Fault for callers. `writing` throws if it is known
@@ -28,7 +28,7 @@ export function policiesOf(leading: () => PolicyOperations, writing: () => void)
 }
 
 /** The reply of a controller that does not lead. */
-export function standsBy(leader: Named | undefined): Fault {
+export function standingBy(leader: CandidateInfo | undefined): Fault {
   const where = leader?.address === undefined ? "" : `, at ${leader.address}`;
   const who =
     leader === undefined ? "no controller leads at present" : `${leader.name} leads${where}`;
@@ -36,7 +36,7 @@ export function standsBy(leader: Named | undefined): Fault {
 }
 
 /** The reply of a controller that does not lead and cannot find out who does, because the store is unavailable. */
-export function nobodyKnown(): Fault {
+export function noLeaderKnown(): Fault {
   return withoutStore("no controller is known to lead");
 }
 

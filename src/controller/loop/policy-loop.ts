@@ -4,6 +4,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
+import { figuresOf } from "#base/text/figures.ts";
 import { counted, listed, MAX_LISTED } from "#base/text/listed.ts";
 import { type Decisions, decisionId } from "#circuit/actuators.ts";
 import type { Circuit } from "#circuit/circuit.ts";
@@ -312,11 +313,4 @@ export class PolicyLoop {
       );
     }
   }
-}
-
-/** The numbers of a decision, without whose they are, when they were made and how long they count. */
-function figuresOf(decision: CircuitDecision | undefined): object | undefined {
-  if (decision === undefined) return undefined;
-  const { componentId, agentGroups, kind, ...figures } = decision;
-  return { ...figures, tick: undefined, validUntil: undefined };
 }

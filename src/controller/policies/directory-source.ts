@@ -17,11 +17,11 @@ import type { ActivePolicies } from "./active-policies.ts";
 import { type DirectoryWatch, watchDirectory } from "./directory.ts";
 import type { ConfigFile, SortedDocuments } from "./documents.ts";
 import {
-  AwayFiles,
   type CompiledFiles,
   compileFiles,
   findingsOf,
   isSameFiles,
+  MissingFiles,
   readPolicyFiles,
 } from "./policy-files.ts";
 
@@ -91,7 +91,7 @@ export class DirectorySource implements PolicySource {
   readonly #warned = new WeakSet<PolicySet>();
   /** While files are being applied, reports wait. */
   #applying = false;
-  readonly #away: AwayFiles;
+  readonly #missing: MissingFiles;
   #watches: readonly DirectoryWatch[] = [];
   /** Resolves when no reload is running. */
   #reloads: Promise<unknown> = Promise.resolve();
@@ -99,7 +99,7 @@ export class DirectorySource implements PolicySource {
 
   constructor(options: DirectorySourceOptions) {
     this.#options = options;
-    this.#away = new AwayFiles((path, ms) => {
+    this.#missing = new MissingFiles((path, ms) => {
       const stay = `its policies stay in force for ${ms / 1_000} s, in case that it is being replaced`;
       options.log.info({}, `${path} is gone or empty: ${stay}`);
     });
@@ -148,7 +148,7 @@ export class DirectorySource implements PolicySource {
   #inTurn(): Promise<boolean> {
     const reload = this.#reloads.then(async () => {
       if (!this.#closed) await this.#reload();
-      return !this.#away.any;
+      return !this.#missing.any;
     });
     this.#reloads = reload.catch(() => undefined);
     return reload;
@@ -200,7 +200,7 @@ export class DirectorySource implements PolicySource {
       throw fault;
     }
     const now = clock.now();
-    const waits = (path: string) => this.#away.waits(path, now);
+    const waits = (path: string) => this.#missing.waits(path, now);
     // Each step takes some milliseconds with thousands of policies.
     await setImmediate();
     const present = await compileFiles(reading, before.files, waits, compile).catch(
@@ -210,7 +210,7 @@ export class DirectorySource implements PolicySource {
       },
     );
     await setImmediate();
-    const files = this.#away.keep(before.files, present, now);
+    const files = this.#missing.keep(before.files, present, now);
     const findings = findingsOf(files);
     await setImmediate();
     const [first] = findings;

@@ -21,7 +21,7 @@ export interface SourceOffers {
 }
 
 /** A running policy. */
-export interface Incumbent {
+export interface RunningPolicy {
   readonly origin: PolicyOrigin;
   readonly policy: CompiledPolicy;
 }
@@ -48,7 +48,7 @@ export interface Ownership {
 /** `sources` are in order of precedence, highest first; `running` is by policy name. */
 export function assignOwners(
   sources: readonly SourceOffers[],
-  running: ReadonlyMap<string, Incumbent>,
+  running: ReadonlyMap<string, RunningPolicy>,
 ): Ownership {
   const leftOut: LeftOut[] = [];
   const owners = new Map<string, Claim>();
@@ -91,16 +91,16 @@ interface HeldNames {
 
 function heldNames(
   sources: readonly SourceOffers[],
-  running: ReadonlyMap<string, Incumbent>,
+  running: ReadonlyMap<string, RunningPolicy>,
 ): HeldNames {
   const policies = new Map<string, PolicyOrigin>();
   const fluxMeters = new Map<string, { readonly policy: string; readonly origin: PolicyOrigin }>();
   for (const { origin, offers } of sources) {
     for (const { name } of offers) {
-      const incumbent = running.get(name);
-      if (incumbent?.origin !== origin || POLICY_ORIGINS[origin].yields) continue;
+      const runningPolicy = running.get(name);
+      if (runningPolicy?.origin !== origin || POLICY_ORIGINS[origin].yields) continue;
       policies.set(name, origin);
-      for (const meter of fluxMetersOf(incumbent.policy)) {
+      for (const meter of fluxMetersOf(runningPolicy.policy)) {
         fluxMeters.set(meter, { policy: name, origin });
       }
     }
@@ -111,14 +111,14 @@ function heldNames(
 /** Running policies first. For an invalid document the running version continues. */
 function claimsOf(
   { origin, offers }: SourceOffers,
-  running: ReadonlyMap<string, Incumbent>,
+  running: ReadonlyMap<string, RunningPolicy>,
 ): readonly Claim[] {
   const first: Claim[] = [];
   const others: Claim[] = [];
   for (const { name, location, policy } of offers) {
-    const incumbent = running.get(name);
-    const runs = incumbent?.origin === origin;
-    const wanted = policy ?? (runs ? incumbent.policy : undefined);
+    const runningPolicy = running.get(name);
+    const runs = runningPolicy?.origin === origin;
+    const wanted = policy ?? (runs ? runningPolicy.policy : undefined);
     if (wanted !== undefined) {
       (runs ? first : others).push({ origin, name, location, policy: wanted });
     }

@@ -26,7 +26,7 @@ export type CompiledFiles = ReadonlyMap<string, CompiledFile>;
 const UNREADABLE = "unreadable";
 
 /** The result of reading the directories. */
-export interface Reading {
+export interface DirectoryFiles {
   readonly sorted: SortedDocuments;
   /** Digest of each policy file, by path; a placeholder for unreadable files. */
   readonly digests: ReadonlyMap<string, string>;
@@ -41,7 +41,7 @@ export async function readPolicyFiles(
   directories: readonly string[],
   known: CompiledFiles,
   now: number,
-): Promise<Reading> {
+): Promise<DirectoryFiles> {
   const isKnown = (path: string, facts: string) => known.get(path)?.facts === facts;
   const { documents, unreadable } = await readDocuments(directories, now, isKnown);
   const sorted = sortDocuments(documents);
@@ -61,7 +61,7 @@ export async function readPolicyFiles(
  * be written.
  */
 export async function compileFiles(
-  { sorted, digests }: Reading,
+  { sorted, digests }: DirectoryFiles,
   known: CompiledFiles,
   waits: (path: string) => boolean,
   compile: (texts: readonly PolicyText[]) => Promise<readonly PolicySet[]>,
@@ -107,7 +107,7 @@ export function isSameFiles(before: CompiledFiles, now: CompiledFiles): boolean 
 const AWAY_MS = 5_000;
 
 /** Keeps track of files that are missing or empty for a moment. */
-export class AwayFiles {
+export class MissingFiles {
   readonly #missed: (path: string, ms: number) => void;
   /** When each missing file was first missed, on the monotonic clock. */
   #since: ReadonlyMap<string, number> = new Map();

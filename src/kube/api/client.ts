@@ -13,6 +13,7 @@ import {
 } from "#client/http.ts";
 import type { Environment, HttpClientSettings, ProxySettings } from "#client/http-settings.ts";
 import type { Access } from "./access.ts";
+import { replyFault } from "./error-replies.ts";
 import { linesOf } from "./lines.ts";
 import {
   asObject,
@@ -23,7 +24,6 @@ import {
   type Resource,
   textOf,
 } from "./objects.ts";
-import { refusalOf } from "./refusal.ts";
 
 export interface KubeClientOptions {
   readonly access: Access;
@@ -218,7 +218,8 @@ export class KubeClient {
     };
     const call: Call = { method: "GET", path: pathOf(resource, { namespace }), query, signal };
     const stream = await this.#authorized(call, (request) => this.#streams.stream(request));
-    if (stream.status !== 200) throw refusalOf(nameOf(call), stream.status, await readJson(stream));
+    if (stream.status !== 200)
+      throw replyFault(nameOf(call), stream.status, await readJson(stream));
     return linesOf(stream.body, MAX_EVENT);
   }
 
@@ -235,7 +236,7 @@ export class KubeClient {
       if (status >= 200 && status < 300) return jsonOf(nameOf(call), body);
       const seconds = retryAfter(status, headers["retry-after"]);
       if (seconds === undefined || repeats >= MAX_REPEATS) {
-        throw refusalOf(nameOf(call), status, parsed(body.toString("utf8")));
+        throw replyFault(nameOf(call), status, parsed(body.toString("utf8")));
       }
       const { clock } = this.#options;
       await pause(seconds * 1_000, clock, call.signal ?? NEVER());

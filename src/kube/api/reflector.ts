@@ -8,6 +8,7 @@ import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { KubeClient, Selection } from "./client.ts";
+import { eventFault } from "./error-replies.ts";
 import {
   asObject,
   fieldOf,
@@ -17,7 +18,6 @@ import {
   type Resource,
   textOf,
 } from "./objects.ts";
-import { watchRefusal } from "./refusal.ts";
 
 /** Changed objects by key (`namespace/name`). */
 export interface Changes<T> {
@@ -219,7 +219,7 @@ export class Reflector<T> {
     this.counts.events += 1;
     const type = textOf(event, "type");
     const content = fieldOf(event, "object");
-    if (type === "ERROR") throw watchRefusal(`watch ${pathOf(resource)}`, content);
+    if (type === "ERROR") throw eventFault(`watch ${pathOf(resource)}`, content);
     if (type === "BOOKMARK") {
       this.#version = textOf(fieldOf(content, "metadata"), "resourceVersion") || this.#version;
       return;

@@ -18,7 +18,7 @@ import {
   type ControlPlane,
   has,
   objectName,
-  type Wanted,
+  type WantedObject,
 } from "./attachment.ts";
 import { GatewayClasses, GatewayObjects } from "./followed.ts";
 
@@ -227,7 +227,7 @@ export class Attacher {
   }
 
   /** Returns the reason why requests are not checked; undefined when they are. */
-  async #apply({ plane, object }: Wanted, path: string): Promise<string | undefined> {
+  async #apply({ plane, object }: WantedObject, path: string): Promise<string | undefined> {
     const { client, clock, log } = this.#options;
     const { signal } = this.#stop;
     const { namespace = "", name } = object.metadata;
@@ -330,7 +330,7 @@ function placeOf({ resource }: ControlPlane, target: Target): string {
   return pathOf(resource, { namespace: target.namespace, name: objectName(target) });
 }
 
-function isWritten(found: object, { metadata, ...wanted }: Wanted["object"]): boolean {
+function isWritten(found: object, { metadata, ...wanted }: WantedObject["object"]): boolean {
   const of = fieldOf(found, "metadata");
   const owners = listOf(of, "ownerReferences") as readonly OwnerReference[];
   const sorted = owners.toSorted((left, right) => (left.uid < right.uid ? -1 : 1));

@@ -46,13 +46,13 @@ export const CONTROL_PLANES = {
 export const OWN_LABEL = "fluxninja.com/attached-by";
 export const OWN_VALUE = "sluice-controller";
 
-export interface Wanted {
+export interface WantedObject {
   readonly plane: ControlPlane;
   readonly object: KubeObject & { readonly spec: object };
 }
 
 export interface Attachment {
-  readonly wanted: readonly Wanted[];
+  readonly wanted: readonly WantedObject[];
   /** Reasons why requests of the target, or some of them, are not checked whatever is applied. */
   readonly faults: readonly string[];
 }
@@ -64,7 +64,7 @@ export function attachmentOf(
   owners: readonly OwnerReference[],
   settings: AttachSettings,
 ): Attachment {
-  const wanted: Wanted[] = [];
+  const wanted: WantedObject[] = [];
   const faults: string[] = [];
   for (const controller of new Set(controllers)) {
     const plane = planeOf(controller);

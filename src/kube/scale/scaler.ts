@@ -24,13 +24,13 @@ export interface ScalerOptions {
 }
 
 /** An object and its wanted replicas; undefined leaves them as they are. */
-export interface Wanted {
+export interface WantedScale {
   readonly object: ObjectName;
   readonly replicas: number | undefined;
 }
 
 interface Entry {
-  wanted: Wanted;
+  wanted: WantedScale;
   /** Undefined until its kind is found. */
   followed: FollowedObject | undefined;
   /** The reason why its kind is not found. */
@@ -61,7 +61,7 @@ export class Scaler {
   }
 
   /** Follows exactly these objects, by `objectText`. */
-  set(wanted: ReadonlyMap<string, Wanted>): void {
+  set(wanted: ReadonlyMap<string, WantedScale>): void {
     for (const [text, { followed }] of this.#held) {
       if (wanted.has(text)) continue;
       this.#held.delete(text);

@@ -22,7 +22,7 @@ import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
 import type { KubeClient } from "../api/client.ts";
 import type { RecordEvent } from "../api/events.ts";
 import { objectText } from "./object.ts";
-import { Scaler, type Wanted } from "./scaler.ts";
+import { Scaler, type WantedScale } from "./scaler.ts";
 
 export interface ScalingOptions {
   readonly client: KubeClient;
@@ -149,8 +149,8 @@ export class Scaling implements MetricSource {
   }
 
   /** Of several decisions about one object the greatest counts. Decisions for other versions of the policy do not count. */
-  #wanted(): ReadonlyMap<string, Wanted> {
-    const wanted = new Map<string, Wanted>();
+  #wanted(): ReadonlyMap<string, WantedScale> {
+    const wanted = new Map<string, WantedScale>();
     for (const [name, { object, policyHash }] of this.#scalers) {
       const decision = this.#decisions.get(name);
       const own = decision?.policyHash === policyHash ? decision.replicas : undefined;

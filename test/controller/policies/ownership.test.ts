@@ -2,7 +2,11 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { assignOwners, type Incumbent, type SourceOffers } from "#controller/policies/ownership.ts";
+import {
+  assignOwners,
+  type RunningPolicy,
+  type SourceOffers,
+} from "#controller/policies/ownership.ts";
 import type { Offer, PolicyOrigin } from "#controller/policy-source.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
 
@@ -156,7 +160,7 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-function incumbents(running: readonly string[]): ReadonlyMap<string, Incumbent> {
+function runningPolicies(running: readonly string[]): ReadonlyMap<string, RunningPolicy> {
   return new Map(
     running.map((text) => {
       const [origin = "", name = "", meter] = text.split(/[ ()]/);
@@ -168,7 +172,7 @@ function incumbents(running: readonly string[]): ReadonlyMap<string, Incumbent> 
 
 for (const { title, files = "", api = "", running = [], owners, leftOut = [] } of ROWS) {
   test(title, () => {
-    const found = assignOwners([FILES(files), API(api)], incumbents(running));
+    const found = assignOwners([FILES(files), API(api)], runningPolicies(running));
     const named = [...found.owners].map(([name, { origin }]) => `${origin} ${name}`);
     assert.deepEqual(named, owners);
     assert.deepEqual(
@@ -182,6 +186,6 @@ for (const { title, files = "", api = "", running = [], owners, leftOut = [] } o
 }
 
 test("where the new document has faults, the version that runs is the one that is owned", () => {
-  const { owners } = assignOwners([FILES(""), API("k/p: p!")], incumbents(["api p"]));
+  const { owners } = assignOwners([FILES(""), API("k/p: p!")], runningPolicies(["api p"]));
   assert.equal(owners.get("p")?.policy.hash, "running");
 });

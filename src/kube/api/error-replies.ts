@@ -26,7 +26,7 @@ const MAX_TEXT = 1_000;
  * `body` is the reply's, a Status of the API or anything else. `call` names the call without credentials, such as
  * `GET /api/v1/pods`. A conflict is ABORTED, an expired version is OUT_OF_RANGE.
  */
-export function refusalOf(call: string, status: number, body: unknown): Fault {
+export function replyFault(call: string, status: number, body: unknown): Fault {
   const known = textOf(body, "reason") === "AlreadyExists" ? "ALREADY_EXISTS" : CODES[status];
   const code = known ?? (status >= 500 ? "UNAVAILABLE" : "UNKNOWN");
   const message = textOf(body, "message");
@@ -35,7 +35,7 @@ export function refusalOf(call: string, status: number, body: unknown): Fault {
 }
 
 /** The Fault of an event of kind ERROR in a watch. */
-export function watchRefusal(call: string, status: unknown): Fault {
+export function eventFault(call: string, status: unknown): Fault {
   const code = fieldOf(status, "code");
-  return refusalOf(call, typeof code === "number" ? code : 500, status);
+  return replyFault(call, typeof code === "number" ? code : 500, status);
 }

@@ -1,17 +1,19 @@
 // Deduplicates plain data: equal parts become one object, because similar compiled policies consist mostly of equal parts. The
 // data must not be changed afterwards.
 
-export class Sharer {
+export class Deduplicator {
   readonly #known = new Map<string, object>();
   /** Numbers of the objects in `#known`. They represent the objects in the keys of their containers. */
   readonly #numbers = new Map<object, number>();
 
   /** Returns equal data in which equal objects and arrays are identical. Maps and other objects stay as they are. */
-  share<T>(value: T): T {
+  deduplicate<T>(value: T): T {
     if (typeof value !== "object" || value === null || !isPlain(value)) return value;
     if (this.#numbers.has(value)) return value;
     const isList = Array.isArray(value);
-    const entries = Object.entries(value).map(([key, inner]) => [key, this.share(inner)] as const);
+    const entries = Object.entries(value).map(
+      ([key, inner]) => [key, this.deduplicate(inner)] as const,
+    );
     const parts = entries.map(([key, inner]) => `${JSON.stringify(key)}:${this.#keyOf(inner)}`);
     const key = `${isList ? "list" : "object"} ${parts.join()}`;
     const known = this.#known.get(key);
@@ -37,7 +39,7 @@ function isPlain(value: object): boolean {
 }
 
 /** Deduplicates the strings of plain data in place. `pool` holds the known strings. */
-export function poolStrings(value: unknown, pool: Map<string, string>): void {
+export function deduplicateStrings(value: unknown, pool: Map<string, string>): void {
   const seen = new Set<object>();
   const visit = (each: unknown): void => {
     if (typeof each !== "object" || each === null || !isPlain(each) || seen.has(each)) return;

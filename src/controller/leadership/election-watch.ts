@@ -6,7 +6,7 @@ import { API, COMPLETE, CONTROLLER_ELECTION } from "#sync/keys.ts";
 
 const CANDIDATES = `${CONTROLLER_ELECTION}/`;
 
-interface SurveyOptions {
+interface ElectionWatchOptions {
   readonly store: Pick<Store, "watch">;
   /** Called after each change. */
   readonly changed: () => void;
@@ -15,7 +15,7 @@ interface SurveyOptions {
 }
 
 /** A candidate for the leadership. */
-export interface Named {
+export interface CandidateInfo {
   readonly name: string;
   /** `host:port` of its administration port; undefined if unknown. */
   readonly address: string | undefined;
@@ -25,30 +25,30 @@ export interface Named {
  * The value of a candidate's key: its name and, after a space, its address. Controllers of the reference and of earlier
  * versions write only the name, and take the whole value for the name.
  */
-export function candidateText({ name, address }: Named): string {
+export function candidateText({ name, address }: CandidateInfo): string {
   return address === undefined ? name : `${name} ${address}`;
 }
 
-function readCandidate(value: Uint8Array): Named {
+function readCandidate(value: Uint8Array): CandidateInfo {
   const [name = "", address] = new TextDecoder().decode(value).split(" ", 2);
   return { name, address };
 }
 
-export class Survey {
-  readonly #options: SurveyOptions;
+export class ElectionWatch {
+  readonly #options: ElectionWatchOptions;
   readonly #stop = new AbortController();
-  readonly #candidates = new Map<string, Named & { readonly created: number }>();
+  readonly #candidates = new Map<string, CandidateInfo & { readonly created: number }>();
   readonly #documents = new Map<string, Uint8Array>();
   /** Documents that the store lost. */
   readonly #missing = new Map<string, Uint8Array>();
   #waiting: readonly { readonly key: string; readonly seen: () => void }[] = [];
 
-  constructor(options: SurveyOptions) {
+  constructor(options: ElectionWatchOptions) {
     this.#options = options;
   }
 
   /** The leader: the candidate with the oldest key. */
-  get leader(): Named | undefined {
+  get leader(): CandidateInfo | undefined {
     const all = [...this.#candidates.values()];
     return all.sort((a, b) => a.created - b.created)[0];
   }
