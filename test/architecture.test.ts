@@ -252,7 +252,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
     },
   },
   injector: {
-    shared: ["pod.ts", "settings.ts"],
+    shared: ["patch.ts", "pod.ts", "settings.ts"],
     parts: { mutation: [], tls: [], cluster: ["mutation", "tls"] },
   },
   sync: { shared: ["keys.ts"], parts: { publish: [], follow: [] } },

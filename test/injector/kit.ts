@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
+import type { Operation } from "#injector/patch.ts";
 import {
   type Container,
   isObject,
@@ -13,7 +14,6 @@ import {
 import type { ClusterAbilities, InjectionSettings, Namespace } from "#injector/settings.ts";
 import type { Injection, InjectionInput } from "../../src/injector/mutation/mutate.ts";
 import { inject } from "../../src/injector/mutation/mutate.ts";
-import type { Operation } from "../../src/injector/mutation/patch.ts";
 
 const RESOURCES = {
   cpuRequest: "100m",

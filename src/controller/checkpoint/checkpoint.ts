@@ -112,7 +112,7 @@ function documentIn(bytes: Uint8Array): Document {
   } catch {
     // Reported below.
   }
-  throw invalid("it is no JSON object");
+  throw invalid("it is not a JSON object");
 }
 
 function invalid(why: string): Fault {

@@ -96,7 +96,7 @@ export class ElectionWatch {
     for (const key of deletes) this.#remove(key, lost);
     for (const entry of puts) this.#put(entry);
     if (reset) this.#options.lost("the store lost data, or went back to an older state");
-    else if (deletes.includes(COMPLETE)) this.#options.lost("what was published was removed");
+    else if (deletes.includes(COMPLETE)) this.#options.lost("the published entries were removed");
     for (const { key, seen } of this.#waiting) if (this.#candidates.has(key)) seen();
   }
 

@@ -30,7 +30,7 @@ export function followDeletions(options: DeletionsOptions): () => void {
     }
   };
   follow().catch((thrown: unknown) => {
-    if (!stop.signal.aborted) failed("following what was published failed", thrown);
+    if (!stop.signal.aborted) failed("following the published entries failed", thrown);
   });
   return () => stop.abort();
 }

@@ -192,6 +192,6 @@ function configIn(key: string, bytes: Uint8Array | undefined): JsonObject | unde
     // Leaders write only objects.
     return JSON.parse(new TextDecoder().decode(bytes)) as JsonObject;
   } catch {
-    throw unreadable([`${key}: the value is no JSON`]);
+    throw unreadable([`${key}: the value is not JSON`]);
   }
 }

@@ -138,7 +138,7 @@ export class SecretCopies {
       const found = await optional(client.get(SECRETS, place, signal));
       if (found === undefined) await client.create(SECRETS, copy, signal);
       else if (found.metadata.labels?.[COPY_OF] !== home) {
-        return `Secret ${namespace}/${name} is no copy of ${home}/${name}: sidecars use it as it is`;
+        return `Secret ${namespace}/${name} is not a copy of ${home}/${name}: sidecars use it as it is`;
       } else if (typeOf(found) !== part.type) {
         // The type of a Secret is immutable. Pods that start in between wait.
         await client.delete(SECRETS, place, signal);

@@ -321,7 +321,7 @@ export class Composition {
     }
     if (!abilities.nativeSidecars && pod.restartPolicy !== "Always") {
       this.#warnings.push(
-        "this cluster has no native sidecars (Kubernetes 1.29), so that the pod goes on when its own containers have ended",
+        "this cluster has no native sidecars (Kubernetes 1.29), so the pod keeps running after its own containers have ended",
       );
     }
   }

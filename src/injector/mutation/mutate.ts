@@ -1,6 +1,7 @@
 // The mutation that injection makes in a pod: a pure function of the pod, the metadata of its namespace and the
 // settings. It changes nothing in a pod that was injected already.
 
+import { type Operation, patchOf } from "../patch.ts";
 import { isObject, type JsonObject, type Pod, text } from "../pod.ts";
 import type { ClusterAbilities, InjectionSettings, Namespace, ResourceBound } from "../settings.ts";
 import {
@@ -11,7 +12,6 @@ import {
   readPodOptions,
 } from "./annotations.ts";
 import { Composition } from "./composition.ts";
-import { type Operation, patchOf } from "./patch.ts";
 import { AGENT_NAMES } from "./sidecar.ts";
 
 /** Reason why a pod is left alone. */

@@ -284,7 +284,7 @@ function pauseMs(failures: number, chance: number): number {
 /** Errors other than Faults come from replies that cannot be parsed. */
 function faultOf(thrown: unknown): Fault {
   if (thrown instanceof Fault) return thrown;
-  const message = "the API server sent what cannot be read as an event or a list";
+  const message = "the API server sent something that is not an event or a list";
   return new Fault("UNAVAILABLE", message, { cause: thrown });
 }
 

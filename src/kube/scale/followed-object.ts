@@ -239,6 +239,6 @@ export class FollowedObject {
 /** Errors other than Faults come from replies that cannot be parsed. */
 function faultOf(thrown: unknown, object: ObjectName): Fault {
   if (thrown instanceof Fault) return thrown;
-  const message = `the API server sent what cannot be read as the scale of ${objectText(object)}`;
+  const message = `the API server sent something that is not the scale of ${objectText(object)}`;
   return new Fault("UNAVAILABLE", message, { cause: thrown });
 }

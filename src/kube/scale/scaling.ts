@@ -144,7 +144,7 @@ export class Scaling implements MetricSource {
     } catch (thrown) {
       into.delete(name);
       const { message } = Fault.from(thrown);
-      this.#options.log.error({ key }, `nothing is scaled by what cannot be read: ${message}`);
+      this.#options.log.error({ key }, `an invalid value scales nothing: ${message}`);
     }
   }
 

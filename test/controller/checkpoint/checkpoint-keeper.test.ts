@@ -117,7 +117,7 @@ test("checkpoints that are too old, damaged or of another version are reported a
   const put = (changed: string) =>
     store.commit([{ kind: "put", key: KEY, value: new TextEncoder().encode(changed) }]);
   await put(text.slice(9));
-  await begins(/it is no JSON object/);
+  await begins(/it is not a JSON object/);
   await put(text.replace('"version":1', '"version":2'));
   await begins(/wanted version 1, got 2/);
   await put(text);

@@ -149,7 +149,7 @@ test("a report that an agent deletes is written again", async (t) => {
   await reported(`${NAME} h1 1/1`);
 });
 
-test("what cannot be read scales nothing, and is named", async (t) => {
+test("an invalid value scales nothing, and its key is logged", async (t) => {
   const { cluster, scaling, store, write, reported, log } = await setting(t);
   cluster.put("deployments", "api", { configured: 1, actual: 1 });
   scaling.start();
@@ -160,7 +160,9 @@ test("what cannot be read scales nothing, and is named", async (t) => {
   await store.commit([{ kind: "put", key: `/decisions/pod_scaler/${NAME}`, value }]);
   await store.commit([{ kind: "put", key: `/config/pod_scaler/${NAME}`, value }]);
   await reported();
-  const lines = log.lines.filter(({ message }) => message.startsWith("nothing is scaled by"));
+  const lines = log.lines.filter(({ message }) =>
+    message.startsWith("an invalid value scales nothing"),
+  );
   assert.deepEqual(
     lines.map(({ fields }) => fields["key"]),
     [`/decisions/pod_scaler/${NAME}`, `/config/pod_scaler/${NAME}`],

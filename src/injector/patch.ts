@@ -1,7 +1,7 @@
 // The difference of two JSON values as a JSON patch (RFC 6902), the form of a webhook's answer.
 
 import { isDeepStrictEqual } from "node:util";
-import { isObject, type Json, type JsonObject } from "../pod.ts";
+import { isObject, type Json, type JsonObject } from "./pod.ts";
 
 export type Operation =
   | { readonly op: "add" | "replace"; readonly path: string; readonly value: Json }
