@@ -1,5 +1,5 @@
-// The controller's work in a Kubernetes cluster: it runs policy resources and scales objects while it
-// leads; it judges policies for the API server, and lists what can be scaled, whether it leads or not.
+// The controller's work in a Kubernetes cluster. While it leads, it runs policy resources, attaches policies to gateways and
+// scales objects. Whether it leads or not, it judges policies for the API server and lists what can be scaled.
 
 import type { ScalableObjects } from "#api/fleet/scale-points.ts";
 import { Fault } from "#base/fault.ts";
@@ -8,75 +8,74 @@ import type { Log } from "#base/log.ts";
 import { listed } from "#base/text/listed.ts";
 import type { ControllerConfig } from "#config/tree.ts";
 import type { SluiceProcess } from "#daemon/process.ts";
+import type { ApiServer, ClusterPart } from "#kube/api/api-server.ts";
 import type { KubeClient } from "#kube/api/client.ts";
 import { EventRecorder, type RecordEvent } from "#kube/api/events.ts";
 import { Attacher, type AttacherOptions } from "#kube/gateways/attacher.ts";
-import { controlPoints, MAX_POINTS } from "#kube/scale/control-points.ts";
-import { needsAttachment, needsAutoScale, unmetNeeds } from "#policy/unmet-needs.ts";
-import { Compiler } from "./compiling/compiler.ts";
-import type { ApiServer, ClusterPart } from "./kubernetes/api-server.ts";
-import { policyWebhook } from "./resources/policy-webhook.ts";
+import { policyWebhook } from "#kube/policies/policy-webhook.ts";
 import {
   type CompileText,
   ResourceSource,
   type ResourceSourceOptions,
-} from "./resources/resource-source.ts";
-import { Scaling, type ScalingOptions } from "./scaling/scaling.ts";
+} from "#kube/policies/resource-source.ts";
+import { controlPoints, MAX_POINTS } from "#kube/scale/control-points.ts";
+import { Scaling, type ScalingOptions } from "#kube/scale/scaling.ts";
+import { needsAttachment, needsAutoScale, unmetNeeds } from "#policy/unmet-needs.ts";
+import type { Dependency } from "#runtime/status/health.ts";
+import { Compiler } from "./compiling/compiler.ts";
 
+/** Each part is absent where the configuration does not ask for it. */
 export interface Cluster {
-  /** The policies of resources, as a source for a controller that leads; absent where none are looked for. */
+  /** Opens the source of policies that are resources. */
   readonly policies?: (
-    own: Omit<
+    ports: Pick<
       ResourceSourceOptions,
-      "client" | "namespaces" | "quota" | "followed" | "record" | "clock" | "chance" | "log"
+      "attacher" | "compile" | "inForce" | "lastGood" | "rollout" | "warnings"
     >,
   ) => ResourceSource;
-  /** The route that the API server calls before it stores a policy; absent where policies are no resources. */
+  /** The route that the API server calls before it stores a policy. */
   readonly webhook?: Route;
-  /** Scales objects for a controller that leads; absent where it scales nothing. */
-  readonly scaling?: (own: Pick<ScalingOptions, "store" | "warned" | "failed">) => Scaling;
-  /** Attaches policies to gateways and routes for a controller that leads; absent where none is attached. */
-  readonly attaching?: (own: Pick<AttacherOptions, "changed">) => Attacher;
-  /** The objects that could be scaled; absent where nothing is scaled. */
+  /** Opens the part that scales objects. */
+  readonly scaling?: (ports: Pick<ScalingOptions, "store" | "warned" | "failed">) => Scaling;
+  /** Opens the part that attaches policies to gateways and routes. */
+  readonly attaching?: (ports: Pick<AttacherOptions, "changed">) => Attacher;
+  /** Lists the objects that could be scaled. */
   readonly scalable?: ScalableObjects;
 }
 
 /**
- * Ends with the process. Nothing is called yet.
- * @throws Fault when it is unknown where the API server is, or its certificates cannot be used
+ * Calls nothing yet. Ends with the process.
+ * @throws Fault when the address of the API server is unknown, or its certificates cannot be used
  */
 export async function openCluster(
   process: SluiceProcess,
   settings: ControllerConfig,
   apiServer: ApiServer,
 ): Promise<Cluster> {
+  const { auto_scale, gateway_api, policies } = settings;
   const client = await apiServer.client().catch((thrown: unknown) => {
     const { code, message } = Fault.from(thrown);
-    throw new Fault(code, `${askingKeys(settings).join(" and ")}: ${message}`);
+    const keys = [
+      ...(auto_scale.kubernetes.enabled ? ["auto_scale.kubernetes.enabled"] : []),
+      ...(policies.cr_watcher.enabled ? ["policies.cr_watcher.enabled"] : []),
+    ];
+    throw new Fault(code, `${keys.join(" and ")}: ${message}`);
   });
   const { clock, log, scope } = process;
   const events = new EventRecorder({ client, clock, log: log.child("kubernetes") });
   scope.add("events of Kubernetes objects", () => events.close());
-  const through = { client, apiServer, record: events.record };
+  const connection = { client, apiServer, record: events.record };
   return {
-    ...(settings.policies.cr_watcher.enabled ? policyParts(process, settings, through) : {}),
-    ...(settings.auto_scale.kubernetes.enabled ? scalingParts(process, through) : {}),
-    ...(settings.gateway_api.enabled ? attachingParts(process, settings, through) : {}),
+    ...(policies.cr_watcher.enabled ? policyParts(process, settings, connection) : {}),
+    ...(auto_scale.kubernetes.enabled ? scalingParts(process, connection) : {}),
+    ...(gateway_api.enabled ? attachingParts(process, settings, connection) : {}),
   };
 }
 
-interface Through {
+interface Connection {
   readonly client: KubeClient;
   readonly apiServer: ApiServer;
   readonly record: RecordEvent;
-}
-
-/** The keys that ask for an API server. */
-function askingKeys({ auto_scale, policies }: ControllerConfig): readonly string[] {
-  return [
-    ...(auto_scale.kubernetes.enabled ? ["auto_scale.kubernetes.enabled"] : []),
-    ...(policies.cr_watcher.enabled ? ["policies.cr_watcher.enabled"] : []),
-  ];
 }
 
 const STANDING_BY = "policy resources are followed by the controller that leads";
@@ -84,47 +83,62 @@ const STANDING_BY = "policy resources are followed by the controller that leads"
 function policyParts(
   { clock, chance, log: processLog, health, scope }: SluiceProcess,
   settings: ControllerConfig,
-  { client, apiServer, record }: Through,
+  { client, apiServer, record }: Connection,
 ): Pick<Cluster, "policies" | "webhook"> {
   const log = processLog.child("kubernetes");
   const { namespace } = client;
-  const { namespaces, namespace_quota: quota } = settings.policies;
+  const {
+    namespaces,
+    namespace_quota: quota,
+    default_agent_group: defaultGroup,
+  } = settings.policies;
   const dependency = health.dependency("kubernetes");
   dependency.ok(STANDING_BY);
   const followed = followedNamespaces(apiServer, dependency, log);
-  const dialect = settings.prometheus.address === "" ? "own" : "prometheus";
-  const defaultGroup = settings.policies.default_agent_group;
-  const compiler = new Compiler({ settings: { queries: dialect, defaultGroup }, clock });
+  const queries = settings.prometheus.address === "" ? "own" : "prometheus";
+  const compiler = new Compiler({ settings: { queries, defaultGroup }, clock });
   scope.add("compiler of the webhook", () => compiler.close());
-  const compile: CompileText = async (source, defaultName, text, confined) => {
-    const [set] = await compiler.compile([{ source, defaultName, text, namespace: confined }]);
-    if (set === undefined) return { policies: [], findings: [], warnings: [] };
-    const unmet = unmetNeeds(
-      set.policies.map((policy) => ({
-        ...policy,
-        needs: policy.needs.filter(({ kind }) => kind === "scaled_object" || kind === "target"),
-      })),
-      {
-        scaling: settings.auto_scale.kubernetes.enabled ? undefined : needsAutoScale,
-        attaching: settings.gateway_api.enabled ? undefined : needsAttachment,
-      },
-    );
-    const more = [...unmet.values()].flat().map((warning) => ({ ...warning, source }));
-    return { ...set, warnings: [...set.warnings, ...more] };
-  };
   return {
-    policies: (own) => {
+    policies: (ports) => {
       const watched = { client, namespaces, quota, followed, record };
-      return new ResourceSource({ ...own, ...watched, clock, chance, log });
+      return new ResourceSource({ ...ports, ...watched, clock, chance, log });
     },
-    webhook: policyWebhook({ compile, namespace, namespaces, clock }),
+    webhook: policyWebhook({
+      compile: withClusterWarnings(compiler, settings),
+      namespace,
+      namespaces,
+      clock,
+    }),
   };
 }
 
-/** Tells log and health how it stands with the resources of each namespace. */
+/** Also warns of scaling and attachment that this controller does not do. */
+function withClusterWarnings(
+  compiler: Compiler,
+  { auto_scale, gateway_api }: ControllerConfig,
+): CompileText {
+  const checks = {
+    scaling: auto_scale.kubernetes.enabled ? undefined : needsAutoScale,
+    attaching: gateway_api.enabled ? undefined : needsAttachment,
+  };
+  return async (source, defaultName, text, namespace) => {
+    const set = await compiler.compileOne(source, defaultName, text, namespace);
+    const policies = set.policies.map((policy) => ({
+      ...policy,
+      needs: policy.needs.filter(({ kind }) => kind === "scaled_object" || kind === "target"),
+    }));
+    const unmet = [...unmetNeeds(policies, checks).values()].flat();
+    return {
+      ...set,
+      warnings: [...set.warnings, ...unmet.map((warning) => ({ ...warning, source }))],
+    };
+  };
+}
+
+/** Reports to log and health whether the resources of each namespace are followed. */
 function followedNamespaces(
   apiServer: ApiServer,
-  dependency: { ok(message: string): void; degraded(message: string): void },
+  dependency: Dependency,
   log: Log,
 ): ResourceSourceOptions["followed"] {
   const parts = new Map<string, ClusterPart>();
@@ -161,63 +175,64 @@ function followedNamespaces(
   };
 }
 
-const ATTACHING: ClusterPart = {
-  fails: "policies are attached only in part",
-  works: "policies are attached again",
-};
-const NOT_ATTACHING = "policies are attached by the controller that leads";
+/** A part with the messages of its dependency. */
+interface Reported extends ClusterPart {
+  /** Before it is opened and after it is closed. */
+  readonly standsBy: string;
+  readonly good: string;
+}
 
-function attachingParts(
-  { clock, chance, log: processLog, health }: SluiceProcess,
-  { gateway_api: { agents, fail_open: failOpen } }: ControllerConfig,
-  { client, apiServer }: Through,
-): Pick<Cluster, "attaching"> {
-  const log = processLog.child("kubernetes");
-  const dependency = health.dependency("gateway_api");
-  dependency.ok(NOT_ATTACHING);
+/** Reports to log and health whether a part works, and that it is closed. */
+function reporting(apiServer: ApiServer, dependency: Dependency, part: Reported) {
+  dependency.ok(part.standsBy);
   return {
-    attaching: (own) => {
-      const followed = (fault: Fault | undefined) => {
-        if (fault === undefined) dependency.ok("policies with targets are attached");
-        else dependency.degraded(fault.message);
-        apiServer.report(ATTACHING, fault);
-      };
-      const closed = () => {
-        dependency.ok(NOT_ATTACHING);
-        apiServer.forget(ATTACHING);
-      };
-      const settings = { agents, failOpen };
-      return new Attacher({ ...own, client, settings, followed, closed, clock, chance, log });
+    followed: (fault: Fault | undefined) => {
+      if (fault === undefined) dependency.ok(part.good);
+      else dependency.degraded(fault.message);
+      apiServer.report(part, fault);
+    },
+    closed: () => {
+      dependency.ok(part.standsBy);
+      apiServer.forget(part);
     },
   };
 }
 
-const SCALING: ClusterPart = {
+const ATTACHING: Reported = {
+  fails: "policies are attached only in part",
+  works: "policies are attached again",
+  standsBy: "policies are attached by the controller that leads",
+  good: "policies with targets are attached",
+};
+
+function attachingParts(
+  { clock, chance, log: processLog, health }: SluiceProcess,
+  { gateway_api: { agents, fail_open: failOpen } }: ControllerConfig,
+  { client, apiServer }: Connection,
+): Pick<Cluster, "attaching"> {
+  const log = processLog.child("kubernetes");
+  const reports = reporting(apiServer, health.dependency("gateway_api"), ATTACHING);
+  const settings = { agents, failOpen };
+  const own = { client, settings, ...reports, clock, chance, log };
+  return { attaching: (ports) => new Attacher({ ...ports, ...own }) };
+}
+
+const SCALING: Reported = {
   fails: "scaling works only in part",
   works: "scaling works again",
+  standsBy: "objects are scaled by the controller that leads",
+  good: "the objects that policies name are scaled",
 };
-const NOT_LEADING = "objects are scaled by the controller that leads";
 
 function scalingParts(
   { clock, chance, log: processLog, health }: SluiceProcess,
-  { client, apiServer, record }: Through,
+  { client, apiServer, record }: Connection,
 ): Pick<Cluster, "scaling" | "scalable"> {
   const log = processLog.child("scaling");
-  const dependency = health.dependency("auto_scale");
-  dependency.ok(NOT_LEADING);
+  const reports = reporting(apiServer, health.dependency("auto_scale"), SCALING);
+  const own = { client, ...reports, record, clock, chance, log };
   return {
-    scaling: (own) => {
-      const followed: ScalingOptions["followed"] = (fault) => {
-        if (fault === undefined) dependency.ok("the objects that policies name are scaled");
-        else dependency.degraded(fault.message);
-        apiServer.report(SCALING, fault);
-      };
-      const closed = () => {
-        dependency.ok(NOT_LEADING);
-        apiServer.forget(SCALING);
-      };
-      return new Scaling({ ...own, client, followed, closed, record, clock, chance, log });
-    },
+    scaling: (ports) => new Scaling({ ...ports, ...own }),
     scalable: async (signal) => {
       const { points, faults, isCut } = await controlPoints(client, signal);
       for (const { message } of faults)

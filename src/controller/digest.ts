@@ -1,4 +1,4 @@
-// The digest that identifies versions of policies, the same in this process and in the child process that compiles.
+// The digest that identifies versions of policies, shared by this process and the compiling child process.
 
 import { createHash } from "node:crypto";
 

@@ -1,5 +1,5 @@
-// The leadership of a controller: of all those that share a store, one runs policies. The others stand by, and one of
-// them takes over when the leader ends or its lease does. A leader that loses its leadership stands by again.
+// The leadership of a controller. Of all controllers that share a store, one runs policies. The others stand by, and one of
+// them takes over when the leader or its lease ends. A leader that loses its leadership stands by again.
 
 import { hostname } from "node:os";
 import { pause, within } from "#base/async/wait.ts";
@@ -10,25 +10,27 @@ import type { Stop } from "#base/scope.ts";
 import type { SluiceProcess } from "#daemon/process.ts";
 import type { Leadership, Store } from "#store/store.ts";
 import { CONTROLLER_ELECTION } from "#sync/keys.ts";
-import { candidateText, type Named, Survey } from "./leadership/survey.ts";
+import { type CandidateInfo, candidateText, ElectionWatch } from "./leadership/election-watch.ts";
 
 /**
- * Starts the part that only a leader runs, over a store that refuses writes when this process no longer leads. The
- * signal aborts at that moment; then `stop` is called, which must not wait for the store.
+ * Starts the part that only a leader runs, over a store that refuses writes after the leadership ended. The signal aborts at
+ * that moment; then `stop` is called, which must not wait for the store.
  */
 export type StartLeading = (store: Store, over: AbortSignal) => Promise<{ readonly stop: Stop }>;
 
-/** Milliseconds between attempts to lead that failed, from the first to the longest. */
+/** Milliseconds between failed attempts to lead: the first and the longest pause. */
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 15_000;
-/** Milliseconds that the end of a candidate waits for its key to go. */
+/** Milliseconds that a closing candidate waits for the deletion of its key. */
 const RESIGN_MS = 1_000;
-/** Milliseconds that a start waits until it is known who leads. Later, the process serves without knowing. */
+/** Milliseconds that a start waits until the leader is known. After that the process serves without knowing. */
 const KNOWN_MS = 5_000;
-/** Milliseconds that an elected candidate waits to see its own key. One that is deleted at once is never seen. */
+/**
+ * Milliseconds that an elected candidate waits for the watch to report its key. A key that is deleted at once never arrives.
+ */
 const SEEN_MS = 10_000;
 
-/** These end the start: trying again would not help. */
+/** These codes end the start, because retrying would not help. */
 const FATAL: ReadonlySet<Code> = new Set([
   "INVALID_ARGUMENT",
   "UNAUTHENTICATED",
@@ -40,21 +42,21 @@ export class Candidate {
   readonly #log: SluiceProcess["log"];
   readonly #status: ReturnType<SluiceProcess["health"]["dependency"]>;
   readonly #name: string;
-  /** The address at which other machines reach this controller's administration routes; undefined where they cannot. */
+  /** The address at which other machines reach this controller's administration routes; undefined for none. */
   #address: string | undefined;
-  readonly #survey: Survey;
+  readonly #election: ElectionWatch;
   readonly #stop = new AbortController();
-  /** Resolves when this process leads, or another one is known to. */
+  /** Resolves when the leader is known. */
   readonly #known = Promise.withResolvers<void>();
   readonly #start: StartLeading;
   #ended: Promise<void> = Promise.resolve();
-  /** The present leadership: its key, whether the store has shown that key, and the controller that ends it. */
+  /** The present leadership: its key, whether the watch has reported it, and the controller that ends the leadership. */
   #held: { readonly key: string; isSeen: boolean; readonly over: AbortController } | undefined;
   #isKnown = false;
   #state: "candidate" | "elected" | "leading" = "candidate";
   /** When this process began to lead, Unix ms; 0 while it does not. */
   #since = 0;
-  /** The leader that was seen last, and since when, Unix ms. */
+  /** The last known leader, and since when it leads, Unix ms. */
   #other: { readonly name: string; readonly since: number } | undefined;
 
   constructor(process: SluiceProcess, start: StartLeading) {
@@ -64,9 +66,9 @@ export class Candidate {
     this.#log = log.child("leadership");
     this.#status = health.dependency("leadership");
     this.#name = nameOf(chance);
-    this.#survey = new Survey({
+    this.#election = new ElectionWatch({
       store,
-      changed: () => this.#surveyed(),
+      changed: () => this.#electionChanged(),
       lost: (reason) => this.#held?.over.abort(reason),
     });
     metrics.add({
@@ -77,17 +79,17 @@ export class Candidate {
     });
   }
 
-  /** The controller that leads, as far as is known. */
-  get leader(): Named | undefined {
+  /** The leader, if it is known. */
+  get leader(): CandidateInfo | undefined {
     if (this.#state === "leading") return { name: this.#name, address: this.#address };
-    // The key of this controller comes before its leadership, and may outlast it.
-    const { leader } = this.#survey;
+    // The key of this controller exists before its leadership, and may outlast it.
+    const { leader } = this.#election;
     return leader?.name === this.#name ? undefined : leader;
   }
 
   /**
-   * Stands as a candidate until `close`. Resolves when this process leads or is known to stand by, or the store is away.
-   * Rejects with what makes the start fail. `listener` is the address where administration listens, if it does.
+   * Stands as a candidate until `close`. Resolves when this process leads, stands by, or cannot reach the store; rejects if
+   * the start must fail. `listener` is the address of the administration port, if it is open.
    */
   async stand(listener?: string): Promise<void> {
     const { clock, fail } = this.#process;
@@ -97,7 +99,7 @@ export class Candidate {
       if (this.#isKnown) fail("this controller can no longer stand as a candidate", thrown);
       else this.#known.reject(thrown);
     };
-    const following = this.#survey.follow().catch(refused);
+    const following = this.#election.follow().catch(refused);
     this.#ended = Promise.all([following, this.#campaign().catch(refused)]).then(() => undefined);
     const disarm = clock.alarm(KNOWN_MS, () => {
       if (this.#state === "candidate") this.#know();
@@ -109,8 +111,8 @@ export class Candidate {
   async close(): Promise<void> {
     this.#stop.abort();
     this.#held?.over.abort("this controller ends");
-    this.#survey.close();
-    // A candidate whose store is away has nothing to give up, and the store ends its calls when it closes.
+    this.#election.close();
+    // A candidate without a leadership has nothing to resign, and closing the store ends its calls.
     if (this.#state === "candidate") await within(RESIGN_MS, this.#process.clock, this.#ended);
     else await this.#ended;
   }
@@ -135,7 +137,7 @@ export class Candidate {
     }
   }
 
-  /** Waits for the leadership, and leads until it is over. */
+  /** Waits for the leadership, and leads until it ends. */
   async #term(): Promise<void> {
     const { store } = this.#process;
     const candidate = candidateText({ name: this.#name, address: this.#address });
@@ -161,7 +163,7 @@ export class Candidate {
       if (!signal.aborted) this.#lead();
       await aborted(signal);
     } catch (thrown) {
-      // A call that fails because the leadership is over is no failure.
+      // Calls fail after the end of the leadership; that is not an error.
       if (signal.aborted) return;
       over.abort("this controller could not start");
       throw thrown;
@@ -173,14 +175,13 @@ export class Candidate {
       try {
         await leading?.stop("drain");
       } finally {
-        // Its key must go whatever failed: nobody else leads while it is there. A store that is away ends the lease by
-        // itself.
+        // Its key must be deleted whatever failed, because it blocks other leaders. If the store is away, the lease expires.
         await leadership.resign().catch(() => undefined);
       }
     }
   }
 
-  /** Waits until the survey has seen the key of an election that was won; ends the leadership when it does not in time. */
+  /** Waits until the watch has reported the key of the won election; otherwise ends the leadership. */
   async #see(held: { readonly key: string; isSeen: boolean; readonly over: AbortController }) {
     const disarm = this.#process.clock.alarm(SEEN_MS, () => {
       const reason = `it did not see its key of the election within ${SEEN_MS} ms`;
@@ -190,10 +191,10 @@ export class Candidate {
       );
       held.over.abort(reason);
     });
-    await this.#survey.seen(held.key, held.over.signal);
+    await this.#election.seen(held.key, held.over.signal);
     disarm();
     held.isSeen = true;
-    this.#surveyed();
+    this.#electionChanged();
   }
 
   #lead(): void {
@@ -209,10 +210,10 @@ export class Candidate {
     this.#known.resolve();
   }
 
-  #surveyed(): void {
+  #electionChanged(): void {
     const held = this.#held;
-    // Before the key has been seen, it is on its way here.
-    if (held?.isSeen && !this.#survey.isCandidate(held.key)) {
+    // Before the watch has reported the key, its absence means nothing.
+    if (held?.isSeen && !this.#election.isCandidate(held.key)) {
       held.over.abort("somebody deleted its key of the election");
     }
     this.#show();
@@ -228,9 +229,9 @@ export class Candidate {
     this.#show();
   }
 
-  /** Writes the documents of the API that the store lost, unless another controller has done so. */
+  /** Restores API documents that the store lost, unless another controller did so. */
   async #restore(store: Store): Promise<void> {
-    const missing = [...this.#survey.missing];
+    const missing = [...this.#election.missing];
     for (const [key, value] of missing) {
       const guards = [{ key, revision: 0 }];
       await store.commit([{ kind: "put", key, value }], { guards });
@@ -241,7 +242,7 @@ export class Candidate {
     this.#log.warn({ keys: missing.length }, message);
   }
 
-  /** Says who leads, in the status and, when that changes, in the log. */
+  /** Reports the leader in the status and, after a change, in the log. */
   #show(): void {
     const { health, clock } = this.#process;
     const node = health.root.at("system", "leadership");
@@ -276,7 +277,7 @@ export class Candidate {
   }
 }
 
-/** A listener of every interface is reached under the name of this host; a Unix socket only from this machine. */
+/** A wildcard listener is reachable under the name of this host; a Unix socket is not reachable. */
 function reachable(listener: string): string | undefined {
   if (listener.startsWith("unix:")) return undefined;
   const { host, port } = splitHostPort(listener);
@@ -295,7 +296,7 @@ function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** The store, written only as long as this process leads. `deposed` is called when a write shows that it does not. */
+/** The store, writable only while this process leads. `deposed` is called when a refused write shows that it does not. */
 function guarded(store: Store, { guard }: Leadership, deposed: (reason: string) => void): Store {
   return {
     list: (prefix, options) => store.list(prefix, options),

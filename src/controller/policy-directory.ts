@@ -1,13 +1,13 @@
-// The files of a policy directory that are documents, and those that look as if they were meant to be. The controller
-// and `policy check` share it, so that a check reads what would run.
+// Tells which files of a policy directory are documents, and which only look like documents. The controller and `policy check`
+// share it, so that a check reads what would run.
 
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Size of the largest policy document: far beyond any written by hand, too small to stall the process. */
+/** Largest policy document: far beyond any written by hand, too small to stall the process. */
 export const MAX_BYTES = 4 * 1024 * 1024;
 
-/** Names that start with a dot are none: editors and mounted volumes use them. */
+/** Excludes names that start with a dot, which editors and mounted volumes use. */
 const DOCUMENT = /^[^.].*\.(?:ya?ml|json)$/;
 
 /** Also matches other cases of letters and copies, as in `a.YAML`, `a.yaml.bak` and `a.yaml~`. */
@@ -21,8 +21,8 @@ export function isDocument(name: string): boolean {
 }
 
 /**
- * Paths of the files that look like documents and are not read, by their names or because they are in a folder directly
- * below. Empty for a directory that cannot be read.
+ * Paths of files that look like documents and are not read, because of their names or because they are in a subfolder. Empty
+ * for an unreadable directory.
  */
 export async function ignoredFiles(directory: string): Promise<readonly string[]> {
   const ignored: string[] = [];

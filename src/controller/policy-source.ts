@@ -1,21 +1,21 @@
-// Sources of policies. A source offers policies and dynamic configuration; ownership.ts decides which of its
-// policies run beside those of all other sources. `POLICY_ORIGINS` has one row for each kind of source.
+// Sources of policies. A source offers policies and dynamic configurations; `ownership.ts` decides which offers run when
+// sources compete. `POLICY_ORIGINS` has one row for each kind of source.
 
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import type { WrapperSource } from "#sync/publish/policy.ts";
 
 interface OriginRow {
-  /** The source in messages, as in "a file has a policy of this name". */
+  /** Names the source in messages: "a file has a policy of this name". */
   readonly owner: string;
-  /** The origin of a policy in messages, as in "came over the API". */
+  /** Names the origin in messages: "came over the API". */
   readonly came: string;
-  /** The source in the policy's stored wrapper message, which has no value for files. */
+  /** The source in the policy's stored wrapper message. */
   readonly wrapperSource: WrapperSource;
-  /** Whether its policies are changed and removed over the API. */
+  /** Whether the API may change and remove its policies. */
   readonly changedOverApi: boolean;
   /** Whether the source itself logs the warnings of its documents, with their places. */
   readonly logsWarnings: boolean;
-  /** Whether its policies that run give way to those of every other source. */
+  /** Whether its running policies yield to those of every other source. */
   readonly yields: boolean;
 }
 
@@ -56,44 +56,41 @@ export const POLICY_ORIGINS = {
 
 export type PolicyOrigin = keyof typeof POLICY_ORIGINS;
 
-/** A policy as its source has it now. */
+/** A policy that a source offers. */
 export interface PolicyCandidate {
   readonly name: string;
   /**
-   * The path of its file, its key in the store, or the path of its resource. Candidates of one location run together or not
-   * at all.
+   * The path of its file or resource, or its store key. Offers of one location run together or not at all.
    */
   readonly location: string;
-  /** Undefined if the document has faults: a running version that came from this source then continues. */
+  /** Undefined for an invalid document: a running version from this source then continues. */
   readonly policy: CompiledPolicy | undefined;
 }
 
 export interface PolicySource {
   readonly origin: PolicyOrigin;
   /**
-   * Offers its policies for the first time, and from then on follows their changes. Absent where another part of the
-   * controller tells the source about changes.
-   * @throws Fault INVALID_ARGUMENT with every finding when its documents cannot be used.
+   * Loads the policies, and then follows their changes. Absent if another part of the controller feeds the source.
+   * @throws Fault INVALID_ARGUMENT with every finding for invalid documents
    */
   start?(): Promise<void>;
   /** Stops following changes. */
   close?(): Promise<void>;
   candidates(): Iterable<PolicyCandidate>;
-  /** The reason for which the present document of a location is not in force; undefined when it is. */
+  /** The reason why the present document of a location is not in force; undefined when it is. */
   faultsOf?(location: string): string | undefined;
-  /** The dynamic configuration that this source has for a policy, whichever source the policy comes from. */
+  /** The dynamic configuration that this source has for a policy of any source. */
   dynamicConfig(name: string): JsonObject | undefined;
   /**
-   * Called when other policies or dynamic configurations are in force, of whichever source, or other candidates of this
-   * source are left out.
+   * Called when the policies or dynamic configurations in force changed, or the offers of this source that are left out.
    */
   inForceChanged?(): void;
 }
 
-/** A policy in the version that is to run, and the dynamic configuration that goes with it. */
+/** A version of a policy to run, with its dynamic configuration. */
 export interface PolicyVersion {
   readonly policy: CompiledPolicy;
   readonly origin: PolicyOrigin;
-  /** Undefined: the policy's own values are in force. */
+  /** Undefined for the policy's own values. */
   readonly dynamicConfig: JsonObject | undefined;
 }

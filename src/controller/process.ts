@@ -1,5 +1,4 @@
-// Starts a controller, either as part of a process or as the whole process, which then shares a store with agents in
-// other processes.
+// Starts a controller, as a part of a process or as a process of its own that shares a store with agents.
 
 import { controllerGrpcService, controllerRoutes } from "#api/fleet/controller.ts";
 import { entityGrpcService, entityRoutes } from "#api/fleet/entities.ts";
@@ -15,14 +14,15 @@ import {
   type SluiceProcess,
   startProcess,
 } from "#daemon/process.ts";
+import { ApiServer } from "#kube/api/api-server.ts";
 import { PolicyMetrics } from "#telemetry/metrics/policies.ts";
 import { type Fleet, knowAgents } from "./agents/fleet.ts";
-import { fleetOperations } from "./agents/operations.ts";
+import { AgentOperations } from "./agents/operations.ts";
+import type { ControllerOptions } from "./assembly.ts";
 import type { Cluster } from "./cluster.ts";
-import { type Controller, type ControllerOptions, startController } from "./controller.ts";
+import { type Controller, startController } from "./controller.ts";
 import { type ClusterDiscovery, clusterDiscovery } from "./discovery/cluster-discovery.ts";
-import { ApiServer } from "./kubernetes/api-server.ts";
-import { nobodyKnown, policiesOf, standsBy, storeIsAway } from "./leadership/standby.ts";
+import { noLeaderKnown, policiesOf, standingBy, storeIsAway } from "./leadership/standby.ts";
 import { Candidate } from "./leadership.ts";
 
 interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
@@ -32,13 +32,13 @@ interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
 }
 
 /**
- * Opens the ports, and runs the policies whenever this process leads. Resolves when the rules of the policies are in the
- * store, or when the process stands by because another controller leads or the store is away.
+ * Opens the ports, and runs the policies whenever this process leads. Resolves when the rules are in the store, or when the
+ * process stands by because another controller leads or the store is away.
  */
 export async function startControllerProcess(options: ControllerProcessOptions): Promise<Ports> {
   const process = startProcess({ ...options, configs: [options.config] });
   const fleet = knowAgents(process);
-  const apiServer = new ApiServer(process, options.config.config);
+  const apiServer = apiServerOf(process, options.config.config);
   const cluster = await clusterOf(process, options.config.config, apiServer);
   const discovery = clusterDiscovery(process, options.config.config, apiServer);
   let leading: Controller | undefined;
@@ -63,7 +63,8 @@ export async function startControllerProcess(options: ControllerProcessOptions):
   const policies = policiesOf(
     () => {
       // Another controller may lead by now.
-      if (leading === undefined) throw isStoreAway() ? nobodyKnown() : standsBy(candidate.leader);
+      if (leading === undefined)
+        throw isStoreAway() ? noLeaderKnown() : standingBy(candidate.leader);
       return leading.policies;
     },
     () => {
@@ -78,7 +79,7 @@ export async function startControllerProcess(options: ControllerProcessOptions):
   return ports;
 }
 
-/** Starts the controller as a part of a process that shares its store with nobody. */
+/** Starts the controller as a part of a process that does not share its store. */
 export async function startControllerPart(
   process: SluiceProcess,
   settings: ControllerConfig,
@@ -87,7 +88,7 @@ export async function startControllerPart(
 ): Promise<ProcessPart> {
   const options = { config: { config: settings }, policies: directories };
   const fleet = knowAgents(process);
-  const cluster = await clusterOf(process, settings, new ApiServer(process, settings));
+  const cluster = await clusterOf(process, settings, apiServerOf(process, settings));
   const own = { agentGroup, rollout: fleet.rollout, cluster };
   const controller = await openController(process, options, own);
   process.scope.add("controller", controller.stop);
@@ -95,7 +96,18 @@ export async function startControllerPart(
   return controllerPart(process, controller.policies, fleet, cluster);
 }
 
-/** Loads what speaks to Kubernetes only where it is wanted. */
+function apiServerOf(
+  { env, clock, log, scope }: SluiceProcess,
+  { kubernetes_client, client }: ControllerConfig,
+): ApiServer {
+  const { http_client: settings } = kubernetes_client;
+  const { proxy } = client;
+  const apiServer = new ApiServer({ settings, proxy, env, clock, log: log.child("kubernetes") });
+  scope.add("Kubernetes client", () => apiServer.close());
+  return apiServer;
+}
+
+/** Loads the parts that work with Kubernetes only where they are configured. */
 async function clusterOf(
   process: SluiceProcess,
   settings: ControllerConfig,
@@ -115,12 +127,8 @@ function controllerPart(
   { entities }: Pick<ClusterDiscovery, "entities"> = { entities: undefined },
 ): ProcessPart {
   const scalable = cluster?.scalable;
-  const fleet = fleetOperations({
-    agents,
-    scalable,
-    status: health.root,
-    log: log.child("agents"),
-  });
+  const status = health.root;
+  const fleet = new AgentOperations({ agents, scalable, status, log: log.child("agents") });
   return {
     routes: [
       ...policyRoutes(policies),

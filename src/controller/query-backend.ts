@@ -1,23 +1,23 @@
-// Answers the queries of circuits: from a Prometheus server where one is configured, or else from the metrics of
-// this process, which are then sampled once a second.
+// Answers the queries of circuits: from a Prometheus server if one is configured, or from the metrics of this process, which
+// are then sampled once a second.
 
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import { HttpClient } from "#client/http.ts";
 import type { Environment } from "#client/http-settings.ts";
+import type { ControllerConfig } from "#config/tree.ts";
 import { PrometheusClient } from "#prometheus/client.ts";
 import { LocalQueryEngine } from "#promql/local-engine.ts";
 import type { Dialect, QueryEngine, Sample } from "#promql/result.ts";
 import { SampleStore } from "#promql/samples.ts";
 import type { MetricSource } from "#telemetry/metrics/table.ts";
-import type { ControllerSettings } from "./settings.ts";
 
 export interface QueryBackend {
   readonly dialect: Dialect;
   readonly engine: QueryEngine;
-  /** Takes the queries of all circuits. Call it whenever they change. */
+  /** Sets the queries of all circuits. Call it whenever they change. */
   setQueries(queries: readonly string[]): void;
-  /** Tells which metrics exist, with or without a value yet; undefined where a server may have any. */
+  /** Whether a metric exists, with or without a value; undefined if a server may have any metric. */
   readonly knowsMetric: ((name: string) => boolean) | undefined;
   /** Counts samples that are kept and lost. */
   readonly metrics: MetricSource;
@@ -32,7 +32,7 @@ export interface LocalMetrics {
 }
 
 interface QueryBackendOptions {
-  readonly settings: Pick<ControllerSettings, "prometheus" | "client">;
+  readonly settings: Pick<ControllerConfig, "prometheus" | "client">;
   readonly metrics: LocalMetrics;
   readonly env: Environment;
   readonly clock: Clock;
@@ -101,14 +101,14 @@ function localBackend({ metrics, clock, log }: QueryBackendOptions): QueryBacken
     }
     restarts = samples.restarts;
   };
-  /** Samples again and again while there are queries. */
+  /** Samples periodically while there are queries. */
   const run = (due: number) => {
     if (!hasQueries) {
       disarm = undefined;
       return;
     }
     take();
-    // No drift: the next sample is due one period after this one was, or now if that time has passed.
+    // The next sample is due one period after this one was due, or now if that has passed. So there is no drift.
     const next = Math.max(due + SAMPLE_MS, clock.now());
     disarm = clock.alarm(next - clock.now(), () => run(next));
   };

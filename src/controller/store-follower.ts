@@ -1,18 +1,18 @@
-// Follows what a controller reads from the store: policies and dynamic configuration of the API, and reports of
-// agents. Callers of the API wait here until what they wrote is in force.
+// Follows the store: policies and dynamic configurations of the API, and reports of agents. Callers of the API wait here until
+// their writes are in force.
 
 import type { Store } from "#store/store.ts";
 import { API_DYNAMIC_CONFIGS, API_POLICIES, REPLICAS } from "#sync/keys.ts";
+import type { ReplicaReports } from "./loop/replica-reports.ts";
 import type { ActivePolicies } from "./policies/active-policies.ts";
 import type { ApiSource } from "./policies/api-source.ts";
-import type { ScaleReports } from "./scaling/scale-reports.ts";
 
 export interface StoreFollowerOptions {
   readonly store: Pick<Store, "watch">;
   readonly api: ApiSource;
-  readonly reports: ScaleReports;
+  readonly reports: ReplicaReports;
   readonly active: ActivePolicies;
-  /** The store can no longer be followed. */
+  /** Called when the store can no longer be followed. */
   readonly failed: (message: string, cause?: unknown) => void;
 }
 
@@ -32,7 +32,7 @@ export class StoreFollower {
     this.#options = options;
   }
 
-  /** Resolves when the present content of the store is in force; rejects when following fails before that. */
+  /** Resolves when the present content of the store is in force; rejects if following fails before. */
   start(): Promise<void> {
     const { failed } = this.#options;
     const { signal } = this.#stop;

@@ -1,16 +1,15 @@
-// Loads the configuration of the injector: its own settings, and those of sidecars, which a ConfigMap may change while it runs.
+// Loads the configuration of the injector: its own settings, and those of sidecars, which a ConfigMap may change at run time.
 
 import { type ConfigError, ConfigFault } from "#config/fault.ts";
 import { type ConfigSources, type Loaded, loadConfig, type Variable } from "#config/load.ts";
-import type { Sidecars } from "#kube/injection/settings.ts";
+import type { Sidecars } from "./settings.ts";
 import {
   type ConfiguredInjection,
   injectionSettings,
   secretsOfSidecars,
   standIns,
-} from "./settings.ts";
+} from "./settings-from-config.ts";
 
-/** Entries of a ConfigMap. */
 type Entries = Readonly<Record<string, string>>;
 
 export interface ConfiguredSidecars {
@@ -20,22 +19,22 @@ export interface ConfiguredSidecars {
 
 export interface InjectorProcessConfig {
   readonly injector: Loaded<"injector">;
-  /** Settings of sidecars with the entries of `sidecar.config_map`. Throws a ConfigFault that names the faults of all. */
+  /** The settings of sidecars with the entries of `sidecar.config_map`. @throws ConfigFault with all faults */
   readonly sidecars: (entries: Entries) => ConfiguredSidecars;
 }
 
-/** Beginnings of the variables that are about sidecars; the other ones take effect at the start only. */
+/** Prefixes of the variables that configure sidecars. All others take effect only at the start. */
 const OF_SIDECARS: readonly string[] = [
   "SVC_AGENT_",
   "SVC_INJECTOR_ENVOY_",
   "SVC_INJECTOR_SIDECAR_",
 ];
-/** The ConfigMap cannot name itself. */
 const NAMES_THE_MAP = "SVC_INJECTOR_SIDECAR_CONFIG_MAP";
 
 /**
- * Loads the injector's tree and the agent's, from one file or from the file of each in a directory. Throws one ConfigFault
- * with the faults of both; those of the agent's tree are found later where a ConfigMap has the rest of it.
+ * Loads the trees of the injector and of the agent, from one file or from one file for each in a directory. With a
+ * ConfigMap, the agent's tree is completed and checked later.
+ * @throws ConfigFault with the faults of both trees
  */
 export function loadInjector(sources: ConfigSources): InjectorProcessConfig {
   const faults: ConfigFault[] = [];
@@ -74,7 +73,7 @@ function withEntries(sources: ConfigSources, map: string, entries: Entries): Con
   };
 }
 
-/** The result, or undefined with its ConfigFault among the faults. */
+/** Returns undefined and adds the ConfigFault to `faults` on failure. */
 function attempt<T>(load: () => T, faults: ConfigFault[]): T | undefined {
   try {
     return load();
@@ -86,8 +85,8 @@ function attempt<T>(load: () => T, faults: ConfigFault[]): T | undefined {
 }
 
 /**
- * The image sets this variable for `sluice standalone` (deploy/Dockerfile). In the injector's container it would win over the
- * ConfigMap and be the address of sidecars, which nobody asked for.
+ * The image sets this variable for `sluice standalone` (deploy/Dockerfile). In the injector's container it would override
+ * the ConfigMap and become the address of sidecars.
  */
 const IMAGE_ADDRESS = { name: "SVC_AGENT_SERVER_LISTENER_ADDR", text: ":8080" } as const;
 

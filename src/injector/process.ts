@@ -1,5 +1,5 @@
-// The process that injects sidecars: the webhook on a port of its own, its certificates, and the search for pods that it
-// missed. Without the API server it starts, is not ready, and tries again.
+// The process that injects sidecars: the webhook on its own port, its certificates, and the search for missed pods. Without
+// the API server it starts, is not ready, and retries.
 
 import { pause } from "#base/async/wait.ts";
 import { Fault } from "#base/fault.ts";
@@ -9,19 +9,19 @@ import { openPorts, type Ports } from "#daemon/ports.ts";
 import { type ProcessOptions, type SluiceProcess, startProcess } from "#daemon/process.ts";
 import { findAccess } from "#kube/api/access.ts";
 import { KubeClient } from "#kube/api/client.ts";
-import { type ComponentState, Injector } from "#kube/injection/injector.ts";
-import type { Sidecars } from "#kube/injection/settings.ts";
 import type { Dependency } from "#runtime/status/health.ts";
 import { version } from "#runtime/status/info.ts";
 import type { Port } from "#serve/port.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { InjectorProcessConfig } from "./config.ts";
+import { type ComponentState, Injector } from "./injector.ts";
+import type { Sidecars } from "./settings.ts";
 
-/** Milliseconds before another attempt while the API server is away. */
+/** Milliseconds between attempts while the API server is away. */
 const RETRY_MS = 5_000;
-/** Longest time between two checks of the certificates, ms; it is shorter where the overlap is. */
-const LONGEST_LOOK_MS = 60_000;
-const LOOKS_PER_OVERLAP = 10;
+/** Longest time between two checks of the certificates, in ms; a short overlap makes it shorter. */
+const LONGEST_PAUSE_MS = 60_000;
+const CHECKS_PER_OVERLAP = 10;
 const SETTLE_MS = 200;
 
 export interface InjectorProcessOptions extends Omit<ProcessOptions, "configs" | "store"> {
@@ -29,11 +29,11 @@ export interface InjectorProcessOptions extends Omit<ProcessOptions, "configs" |
 }
 
 export interface InjectorPorts extends Ports {
-  /** Resolves when the webhook accepts reviews; rejects when its port cannot be opened. */
+  /** Resolves when the webhook accepts reviews; rejects if its port cannot be opened. */
   readonly webhook: Promise<Port>;
 }
 
-/** When it returns, the main port answers; the webhook opens as soon as it has a certificate. */
+/** Resolves when the main port answers. The webhook opens as soon as it has a certificate. */
 export async function startInjectorProcess(
   options: InjectorProcessOptions,
 ): Promise<InjectorPorts> {
@@ -72,8 +72,8 @@ export async function startInjectorProcess(
     configMap: settings.sidecar.config_map,
     webhook: settings.webhook,
     nativeSidecars: settings.native_sidecars,
-    followed: (fault) => say(api, fault, "the API server answers"),
-    configured: (fault) => say(configuration, fault, "sidecars get the present settings"),
+    followed: (fault) => report(api, fault, "the API server answers"),
+    configured: (fault) => report(configuration, fault, "sidecars get the present settings"),
   });
   for (const source of injector.metrics) metrics.add(source);
   await injector.start();
@@ -98,7 +98,7 @@ export async function startInjectorProcess(
   return { ...ports, webhook };
 }
 
-/** Opens the port of the webhook when there is a certificate, and keeps the certificate from then on. */
+/** Waits for a certificate, opens the port of the webhook, and then keeps the certificate valid. */
 async function openWebhook(
   process: SluiceProcess,
   settings: InjectorConfig,
@@ -111,17 +111,17 @@ async function openWebhook(
   const certificates = health.dependency("certificates");
   const ready = health.dependency("webhook");
   let last = "";
-  const look = async () => {
-    const fault = await injector.look(signal).then(() => undefined, Fault.from);
+  const check = async () => {
+    const fault = await injector.check(signal).then(() => undefined, Fault.from);
     if (signal.aborted) return;
-    say(certificates, fault, "the webhook has a certificate");
+    report(certificates, fault, "the webhook has a certificate");
     const message = fault?.message ?? "";
     if (message !== last && message !== "")
       log.warn({ cause: fault?.cause }, `certificates of the webhook: ${message}`);
     last = message;
   };
   for (;;) {
-    await look();
+    await check();
     if (signal.aborted) throw new Fault("CANCELLED", "the injector stops");
     if (injector.isReady) break;
     ready.degraded("it has no certificate or no settings of sidecars yet");
@@ -140,11 +140,11 @@ async function openWebhook(
   scope.add("webhook", (speed) => (speed === "cut" ? port.cut() : port.drain()));
   ready.ok("the webhook answers");
   log.info({ address: port.address }, `listening on ${port.address}`);
-  const every = Math.min(LONGEST_LOOK_MS, webhook.overlap / LOOKS_PER_OVERLAP);
+  const every = Math.min(LONGEST_PAUSE_MS, webhook.overlap / CHECKS_PER_OVERLAP);
   const keep = async () => {
     while (!signal.aborted) {
       await pause(last === "" ? every : RETRY_MS, clock, signal);
-      if (!signal.aborted) await look();
+      if (!signal.aborted) await check();
     }
   };
   void keep();
@@ -156,12 +156,12 @@ interface Repetition {
   readonly what: string;
   /** Milliseconds between two rounds. */
   readonly every: number;
-  /** Takes a function that lets the next round begin soon. */
+  /** Registers a function that starts the next round early. */
   readonly wakes?: (wake: () => void) => void;
   readonly signal: AbortSignal;
 }
 
-/** Repeats work until the signal aborts, and shows its result in the status. Never rejects. */
+/** Repeats work until the signal aborts, and reports its result to the status. Never rejects. */
 async function repeat(
   { clock, health, log }: SluiceProcess,
   { what, every, wakes, signal }: Repetition,
@@ -187,17 +187,17 @@ async function repeat(
       last = message;
     }
     await pause(last === "" ? every : RETRY_MS, clock, rest.signal);
-    // Changes that come together lead to one round.
+    // A burst of changes leads to one round.
     await pause(SETTLE_MS, clock, signal);
   }
 }
 
-/** The first address of each pod is of the family that the cluster's own Service has. */
+/** The first address of a pod has the family of the API server's Service. */
 function ipFamily(env: SluiceProcess["env"]): "IPv4" | "IPv6" {
   return env["KUBERNETES_SERVICE_HOST"]?.includes(":") ? "IPv6" : "IPv4";
 }
 
-function say(dependency: Dependency, fault: Fault | undefined, good: string): void {
+function report(dependency: Dependency, fault: Fault | undefined, good: string): void {
   if (fault === undefined) dependency.ok(good);
   else dependency.degraded(fault.message);
 }

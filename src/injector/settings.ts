@@ -1,246 +1,131 @@
-// Translates the configuration into the settings of injection: the injector's own keys, and the agent's keys as the
-// configuration of sidecars.
+// The settings of injection, from the configuration and from the cluster.
 
-import { type ConfigError, ConfigFault } from "#config/fault.ts";
-import type { Loaded } from "#config/load.ts";
-import { type ConfigLeaf, leaves, PROCESSES } from "#config/tree.ts";
-import { variableOf, variablesOf } from "#config/variables.ts";
-import {
-  CERTIFICATES_PATH,
-  type InjectionSettings,
-  type Resources,
-  SIDECAR_PORT,
-  type Sidecars,
-} from "#kube/injection/settings.ts";
+import type { ContainerPort, EnvVar, Texts } from "./pod.ts";
 
-/** Files of the Secret with certificates, wherever they stand in a text of the agent's configuration. */
-const CERTIFICATE_FILES = new RegExp(`${CERTIFICATES_PATH}/([\\w.-]+)`, "g");
-
-/** Type and entry of the Secrets from which kubelets take the credentials of a registry. */
-const PULL_TYPE = "kubernetes.io/dockerconfigjson";
-const PULL_ENTRY = ".dockerconfigjson";
-
-export interface InjectorConfigs {
-  readonly injector: Loaded<"injector">;
-  /** The agent's configuration, which sidecars get. */
-  readonly agent: Loaded<"agent">;
-}
-
-/** The settings of injection without those that the cluster and this process tell. */
-export type ConfiguredInjection = Omit<
-  InjectionSettings,
-  "ignoredNamespaces" | "ipFamily" | "version"
->;
-
-type EnvVar = InjectionSettings["sidecar"]["env"][number];
-type OtherPort = InjectionSettings["sidecar"]["otherPorts"][number];
-
-/** The Secrets that sidecars refer to, each with the entries that the agent's configuration names. */
-export function secretsOfSidecars({ injector, agent }: InjectorConfigs): Sidecars["secrets"] {
-  const { certificates, secrets } = injector.config.sidecar;
-  const used = new Map<string, Set<string>>();
-  const use = (name: string, entry: string) =>
-    used.set(name, (used.get(name) ?? new Set()).add(entry));
-  if (certificates !== "") {
-    // A pod waits for a Secret that it mounts, even if the agent reads no file of it.
-    used.set(certificates, new Set());
-    for (const { text } of variablesOf(agent))
-      for (const [, entry = ""] of text.matchAll(CERTIFICATE_FILES)) use(certificates, entry);
-  }
-  for (const reference of secrets) {
-    const { secret, entry } = referenceOf(reference);
-    use(secret, entry);
-  }
-  const pulls = new Set(injector.config.sidecar.pull_secrets);
-  for (const name of pulls) use(name, PULL_ENTRY);
-  return [...used].map(([name, entries]) => ({
-    name,
-    ...(pulls.has(name) ? { type: PULL_TYPE } : {}),
-    entries: [...entries].sort(),
-  }));
-}
+/** Where sidecars mount the Secret with certificates. */
+export const CERTIFICATES_PATH = "/etc/sluice/certificates";
 
 /**
- * Valid texts in place of the values that sidecars take from Secrets, by the name of the agent's variable. The injector does
- * not read those, but rules between keys, such as a user that needs a password, are about the whole configuration.
+ * Default port of the agent in pods: outside the ephemeral range (32768 and above) and that of node ports, and not the
+ * default of a known program.
  */
-export function standIns(injector: Loaded<"injector">): Readonly<Record<string, string>> {
-  const rows = new Map(leaves(PROCESSES.agent.table).map(({ path, row }) => [path, row]));
-  return Object.fromEntries(
-    injector.config.sidecar.secrets.flatMap((reference) => {
-      const { key } = referenceOf(reference);
-      const [name, text] = [variableOf("agent", key), standIn(rows.get(key))];
-      return name === undefined || text === undefined ? [] : [[name, text]];
-    }),
-  );
+export const SIDECAR_PORT = 14_280;
+/** Default ports of its metrics and its health. Kubelets use the latter if the main port is on loopback. */
+export const SIDECAR_METRICS_PORT = 14_380;
+export const SIDECAR_HEALTH_PORT = 14_480;
+/** The port at which the injected Envoy answers the kubelet's probes of the application. */
+export const ENVOY_PROBES_PORT = 14_580;
+
+/** Quantities of a container's resources; empty for none. */
+export interface Resources {
+  readonly cpuRequest: string;
+  readonly cpuLimit: string;
+  readonly memoryRequest: string;
+  readonly memoryLimit: string;
 }
 
-function standIn(row: ConfigLeaf["row"] | undefined): string | undefined {
-  if (row?.kind === "headers") return "{}";
-  if (row?.kind === "objects") return "[]";
-  return row?.kind === "string" ? row.format.good.findLast((text) => text !== "") : undefined;
-}
-
-/** Throws a ConfigFault for what a sidecar could not use. */
-export function injectionSettings({ injector, agent }: InjectorConfigs): ConfiguredInjection {
-  const faults: ConfigError[] = [];
-  const env = [
-    ...environmentOf(agent, standIns(injector), faults),
-    ...referencesOf(injector, faults),
-    ...injector.config.sidecar.extra_env.map(variableIn),
-  ];
-  const { port, isPortChosen } = portOf(agent, faults);
-  faults.push(...clashesOf(injector, port));
-  if (injector.config.sidecar.image.trim() === "") {
-    const [wanted, got] = ["the image of Sluice", "nothing"];
-    faults.push({ process: "injector", path: "sidecar.image", where: "", wanted, got });
-  }
-  if (faults.length > 0) throw new ConfigFault(faults);
-  const { envoy, sidecar } = injector.config;
-  const { drain, tls } = agent.config.server;
-  return {
-    pullSecrets: sidecar.pull_secrets,
-    sidecar: {
-      ...containerOf(sidecar),
-      port,
-      isPortChosen,
-      otherPorts: otherPorts(agent),
-      probes: !tls.enabled ? "HTTP" : tls.client_ca_file === "" ? "HTTPS" : "TCP",
-      env,
-      certificates: sidecar.certificates,
-      drainSeconds: Math.ceil((drain.accept_for + drain.grace) / 1_000),
-    },
-    envoy: {
-      ...containerOf(envoy),
-      inject: envoy.inject,
-      port: envoy.port,
-      adminPort: envoy.admin_port,
-      concurrency: envoy.concurrency,
-      clientBaggage: envoy.client_baggage,
-      applicationSleepSeconds: Math.ceil(envoy.application_sleep / 1_000),
-    },
-  };
-}
-
-interface ContainerConfig {
+export interface ContainerSettings {
   readonly image: string;
-  readonly image_pull_policy: string;
-  readonly run_as_user: number;
-  readonly resources: {
-    readonly cpu_limit: string;
-    readonly cpu_request: string;
-    readonly memory_limit: string;
-    readonly memory_request: string;
-  };
+  /** Empty: the default of Kubernetes. */
+  readonly imagePullPolicy: string;
+  /** 0: the cluster chooses the user. */
+  readonly runAsUser: number;
+  readonly resources: Resources;
 }
 
-function containerOf({ image, image_pull_policy, run_as_user, resources }: ContainerConfig) {
-  const quantities: Resources = {
-    cpuLimit: resources.cpu_limit,
-    cpuRequest: resources.cpu_request,
-    memoryLimit: resources.memory_limit,
-    memoryRequest: resources.memory_request,
-  };
-  return {
-    image,
-    imagePullPolicy: image_pull_policy,
-    runAsUser: run_as_user,
-    resources: quantities,
-  };
+export interface SidecarSettings extends ContainerSettings {
+  /** Port of the agent. */
+  readonly port: number;
+  /** Whether the port was configured. The default may change if only the injected Envoy has to know it. */
+  readonly isPortChosen: boolean;
+  /** Other ports of the agent to which others may connect. */
+  readonly otherPorts: readonly (ContainerPort & { readonly name: string })[];
+  /**
+   * Kind of the kubelet's probes of the agent: TCP if the agent requires client certificates, which kubelets lack.
+   */
+  readonly probes: "HTTP" | "HTTPS" | "TCP";
+  /** The agent's configuration. */
+  readonly env: readonly EnvVar[];
+  /** The Secret with certificates that sidecars mount; "" if there is none. */
+  readonly certificates: string;
+  /** Seconds that the agent takes to drain, at most. */
+  readonly drainSeconds: number;
 }
 
-/** `NAME=VALUE` as a variable. Kubernetes replaces `$(NAME)` in variables. */
-function variableIn(text: string): EnvVar {
-  const equals = text.indexOf("=");
-  const value = text.slice(equals + 1).replaceAll("$(", () => "$$(");
-  return { name: text.slice(0, equals), value };
+export type ClientBaggage = "ignore" | "believe";
+
+export interface EnvoySettings extends ContainerSettings {
+  /** Whether pods get an Envoy by default. */
+  readonly inject: boolean;
+  /** The port that clients call. */
+  readonly port: number;
+  /** Port of Envoy's administration, on loopback. */
+  readonly adminPort: number;
+  /** Worker threads. */
+  readonly concurrency: number;
+  /** How the agent treats the baggage of Envoy's clients by default. */
+  readonly clientBaggage: ClientBaggage;
+  /** How long the application keeps running after the pod was told to end, until all clients know. */
+  readonly applicationSleepSeconds: number;
 }
 
-/** Everyone who may read pods reads their variables, so secrets go by reference. */
-function environmentOf(
-  agent: Loaded<"agent">,
-  referred: Readonly<Record<string, string>>,
-  faults: ConfigError[],
-): readonly EnvVar[] {
-  return variablesOf(agent).flatMap(({ path, name, text, where, isSecret }) => {
-    if (text === referred[name]) return [];
-    if (isSecret) {
-      const wanted = "a reference in sidecar.secrets, because pods can be read by many";
-      faults.push({ process: "agent", path, where, wanted, got: "a value" });
-      return [];
-    }
-    return [variableIn(`${name}=${text}`)];
-  });
+export interface InjectionSettings {
+  /** Version of Sluice. */
+  readonly version: string;
+  /** Namespaces that are not injected. */
+  readonly ignoredNamespaces: readonly string[];
+  /** IP family of a pod's first address. */
+  readonly ipFamily: "IPv4" | "IPv6";
+  /** Secrets with which pods pull the images of sidecars. */
+  readonly pullSecrets: readonly string[];
+  readonly sidecar: SidecarSettings;
+  readonly envoy: EnvoySettings;
 }
 
-function referencesOf(injector: Loaded<"injector">, faults: ConfigError[]): readonly EnvVar[] {
-  return injector.config.sidecar.secrets.flatMap((reference) => {
-    const { key, secret, entry } = referenceOf(reference);
-    const name = variableOf("agent", key);
-    if (name === undefined) {
-      const path = "sidecar.secrets";
-      const where = injector.origins.get(path)?.where ?? "";
-      const got = JSON.stringify(key);
-      faults.push({ process: "injector", path, where, wanted: "a key of the agent", got });
-      return [];
-    }
-    return [{ name, valueFrom: { secretKeyRef: { name: secret, key: entry } } }];
-  });
+/** A Secret of the injector's namespace, and the entries of it that sidecars use. */
+export interface SidecarSecret {
+  readonly name: string;
+  /** The required type; undefined for any. */
+  readonly type?: string;
+  readonly entries: readonly string[];
 }
 
-/** The format of the key has made sure that all parts are there. */
-function referenceOf(reference: string) {
-  const equals = reference.indexOf("=");
-  const slash = reference.indexOf("/", equals);
-  return {
-    key: reference.slice(0, equals),
-    secret: reference.slice(equals + 1, slash),
-    entry: reference.slice(slash + 1),
-  };
+/** The settings of sidecars, which may change while the injector runs. */
+export interface Sidecars {
+  readonly settings: InjectionSettings;
+  /** One for each Secret that sidecars refer to. */
+  readonly secrets: readonly SidecarSecret[];
 }
 
-function portOf(
-  { config, origins }: Loaded<"agent">,
-  faults: ConfigError[],
-): { readonly port: number; readonly isPortChosen: boolean } {
-  const path = "server.listener.addr";
-  const isPortChosen = origins.get(path)?.source !== "default";
-  if (!isPortChosen) return { port: SIDECAR_PORT, isPortChosen };
-  const { addr } = config.server.listener;
-  const port = addr.startsWith("unix:") ? 0 : Number(addr.slice(addr.lastIndexOf(":") + 1));
-  if (port > 0) return { port, isPortChosen };
-  const wanted = "an address with a port above 0, because kubelets probe sidecars";
-  const where = origins.get(path)?.where ?? "";
-  faults.push({ process: "agent", path, where, wanted, got: JSON.stringify(addr) });
-  return { port: 0, isPortChosen };
+/** Abilities of the cluster, which depend on its version. */
+export interface ClusterAbilities {
+  /** Init containers may have `restartPolicy: Always` (Kubernetes 1.29). */
+  readonly nativeSidecars: boolean;
+  /** `preStop` may sleep without a program (Kubernetes 1.30). */
+  readonly sleepAction: boolean;
 }
 
-/** The ports of Envoy that are the agent's: both listen in every pod that gets them. */
-function clashesOf({ config, origins }: Loaded<"injector">, port: number): readonly ConfigError[] {
-  const { admin_port, port: own } = config.envoy;
-  return Object.entries({ "envoy.port": own, "envoy.admin_port": admin_port }).flatMap(
-    ([path, each]) => {
-      if (each !== port) return [];
-      const where = origins.get(path)?.where ?? "";
-      const wanted = "another port than that of the agent's server.listener.addr";
-      return [{ process: "injector", path, where, wanted, got: `${each}` }];
-    },
-  );
-}
+/** A rule of a namespace for the resources of containers. Quantities are by name of resource. */
+export type ResourceBound =
+  | { readonly kind: "ResourceQuota"; readonly name: string; readonly hard: Texts }
+  | {
+      readonly kind: "LimitRange";
+      readonly name: string;
+      readonly max: Texts;
+      readonly min: Texts;
+      /** Limits of containers that have none. */
+      readonly defaults: Texts;
+      /** Requests of containers that have none. */
+      readonly defaultRequests: Texts;
+    };
 
-/** Those that somebody chose: a default that is taken is left out by the agent itself. */
-function otherPorts({ config, origins }: Loaded<"agent">): readonly OtherPort[] {
-  const { debug_port, health_check_port } = config.otel.ports;
-  const isChosen = (key: string) => origins.get(`otel.ports.${key}`)?.source !== "default";
-  const named = [
-    { name: "sluice-metrics", containerPort: debug_port, chosen: isChosen("debug_port") },
-    {
-      name: "sluice-health",
-      containerPort: health_check_port,
-      chosen: isChosen("health_check_port"),
-    },
-  ];
-  return named.flatMap(({ name, containerPort, chosen }) =>
-    chosen && containerPort > 0 ? [{ name, containerPort, protocol: "TCP" }] : [],
-  );
+/** Metadata of a namespace. */
+export interface Namespace {
+  readonly name: string;
+  readonly labels: Texts;
+  readonly annotations: Texts;
+  /** Whether its labels and annotations are unknown because it could not be read. */
+  readonly isUnread?: boolean;
+  /** Whether it is being deleted: nothing new can be created in it. */
+  readonly isEnding?: boolean;
 }

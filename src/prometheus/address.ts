@@ -4,7 +4,7 @@ import { Fault } from "#base/fault.ts";
 
 /**
  * The URL of a path of the server. Credentials in the address stay; its own path comes first.
- * @throws Fault INVALID_ARGUMENT, without secrets, for an address that is no host:port, name or HTTP URL
+ * @throws Fault INVALID_ARGUMENT, without secrets, for an address that is not host:port, a name or an HTTP URL
  */
 export function serverUrl(address: string, path: string): string {
   const url = URL.parse(address.includes("://") ? address : `http://${address}`);

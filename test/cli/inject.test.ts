@@ -83,9 +83,9 @@ test("what cannot be done says what was wanted", () => {
     ["a: [", ["--dry-run"], /-: /],
     [{ kind: "Deployment" }, ["--dry-run"], /spec: wanted an object/],
     [
-      { kind: "Pod", spec: { containers: [{}] } },
+      { kind: "Pod", metadata, spec: { containers: [{}] } },
       ["--dry-run"],
-      /containers\[0\]\.name: wanted text/,
+      /-: Pod store\/shop: spec\.containers\[0\]\.name: wanted text/,
     ],
   ] as const) {
     const { status, stdout, stderr } = inject(input, ...args);

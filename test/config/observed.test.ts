@@ -38,7 +38,7 @@ const CALLS = "fleet/calls/connections";
 const REDIS = "fleet/redis/topologies";
 const PEERS = "fleet/peers/processes";
 const INJECTOR = "injector/process";
-const SIDECARS = "injector/settings";
+const SIDECARS = "injector/settings-from-config";
 const KUBE = "kube/api/settings";
 const HTTP_SETTINGS = "serve/http/settings";
 
@@ -207,31 +207,16 @@ const OBSERVED: readonly Observation[] = [
   row(
     "auto_scale.kubernetes",
     "enabled",
-    "controller/scaling/controller",
+    "controller/cluster/scaling",
     "a policy scales an object",
     "controller",
   ),
-  row(
-    "gateway_api",
-    "enabled",
-    "controller/resources/attaching",
-    "a policy is attached to a route",
-  ),
-  row("gateway_api", "agents", "controller/resources/attaching", "a policy is attached to a route"),
-  row("gateway_api", "fail_open", "controller/resources/attaching", "gateway_api.fail_open says"),
-  row(
-    "policies.cr_watcher",
-    "enabled",
-    "controller/resources/controller",
-    "a resource runs and says",
-  ),
-  row(
-    "policies",
-    "namespaces",
-    "controller/resources/namespaces",
-    "policies of one name in several",
-  ),
-  row("policies", "namespace_quota", "controller/resources/namespaces", "the youngest policies"),
+  row("gateway_api", "enabled", "controller/cluster/attaching", "a policy is attached to a route"),
+  row("gateway_api", "agents", "controller/cluster/attaching", "a policy is attached to a route"),
+  row("gateway_api", "fail_open", "controller/cluster/attaching", "gateway_api.fail_open says"),
+  row("policies.cr_watcher", "enabled", "controller/cluster/resources", "a resource runs and says"),
+  row("policies", "namespaces", "controller/cluster/namespaces", "policies of one name in several"),
+  row("policies", "namespace_quota", "controller/cluster/namespaces", "the youngest policies"),
   row("policies", "default_agent_group", "controller/warnings", "the default agent group is a"),
   row("policies", "removal_guard", "controller/policies/kept-source", "up to half of the policies"),
   row("policies.promql_jobs_scheduler", "*", "prometheus/query-runner", "worker_limit: so many"),
@@ -373,7 +358,7 @@ const OBSERVED: readonly Observation[] = [
     INJECTOR,
     "names, the namespace and lifetimes are",
   ),
-  row("webhook", "overlap", "kube/injection/tls/rotation", "a new authority is announced first"),
+  row("webhook", "overlap", "injector/tls/rotation", "a new authority is announced first"),
   row(
     "service_discovery.kubernetes",
     "enabled",

@@ -9,7 +9,7 @@ import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { describe, it, type TestContext, test } from "node:test";
 import { grpcEcho } from "../../deploy/tools/go-tools.ts";
-import { drainingEnvoy, type EnvoyTraffic } from "../../src/kube/injection/mutation/envoy.ts";
+import { drainingEnvoy, type EnvoyTraffic } from "../../src/injector/mutation/envoy.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { type Client, http1 } from "../kit/clients/http.ts";
 import { AT } from "../kit/servers/bootstrap.ts";

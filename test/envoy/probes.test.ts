@@ -6,8 +6,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { createServer as createTlsServer } from "node:https";
 import { type TestContext, test } from "node:test";
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
-import { askListener } from "../../src/kube/injection/mutation/probes.ts";
-import type { JsonObject } from "../../src/kube/injection/pod.ts";
+import type { JsonObject } from "#injector/pod.ts";
+import { askListener } from "../../src/injector/mutation/probes.ts";
 import { http1 } from "../kit/clients/http.ts";
 import { freePort } from "../kit/free-port.ts";
 import { startEnvoy } from "../kit/servers/envoy.ts";

@@ -17,8 +17,8 @@ import { authority } from "../kit/servers/tls.ts";
 import { memoryLog } from "../kit/sluice/log.ts";
 import { realClock } from "../kit/sluice/port.ts";
 import { until } from "../kit/until.ts";
-import { podWith } from "../kube/injection/kit.ts";
 import { type Cluster, cluster, HOME } from "./cluster.ts";
+import { podWith } from "./kit.ts";
 
 const SERVICE = `sluice-injector.${HOME}.svc`;
 
@@ -291,7 +291,7 @@ test("Secrets of sidecars are copied, kept in step, and removed with the label; 
   assert.deepEqual([owner.kind, owner.uid], ["MutatingWebhookConfiguration", "configuration"]);
   assert.deepEqual(held.secrets.get("taken/etcd").data, {});
   await until("the other is said", async () =>
-    /Secret taken\/etcd is no copy/.test((await get("/v1/status/system/injector")).text),
+    /Secret taken\/etcd is not a copy/.test((await get("/v1/status/system/injector")).text),
   );
   held.secrets.set(`${HOME}/etcd`, { ...original, data: { password: btoa("changed") } });
   await until("it is in step", () => copy()?.data.password === btoa("changed"));

@@ -5,9 +5,10 @@ import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "#base/clock.ts";
 import type { Fault } from "#base/fault.ts";
 import type { Log, LogLine } from "#base/log.ts";
+import { figuresOf } from "#base/text/figures.ts";
 import { counted } from "#base/text/listed.ts";
 import type { Rulebook, RuleChanges } from "#flow/rulebook.ts";
-import type { LimiterNumbers, Rule } from "#flow/rules.ts";
+import type { Rule } from "#flow/rules.ts";
 import { Slices } from "#runtime/life/slices.ts";
 import type { Store, StoreUpdate } from "#store/store.ts";
 import { agentPrefixes, type DecodedUpdate, readBatch } from "#sync/follow/batch.ts";
@@ -191,11 +192,4 @@ function partOf(rule: Rule) {
   if (rule.kind === "flux_meter") return { policy, hash: undefined, part: rule.name };
   const part = rule.kind === "classifier" ? `classifier ${rule.index}` : rule.componentId;
   return { policy, hash: rule.policyHash, part };
-}
-
-/** The numbers alone, without their owner and their validity. */
-function figuresOf(numbers: LimiterNumbers | undefined): object | undefined {
-  if (numbers === undefined) return undefined;
-  const { policyName, policyHash, componentId, kind, ...figures } = numbers;
-  return { ...figures, validUntil: undefined };
 }

@@ -1,5 +1,5 @@
-// Checkpoints of all policies: reads at the start what the leader before left in the store, and writes there at intervals
-// what circuits remember, where that has changed. Nothing waits for these writes.
+// The checkpoints of all policies. At the start, reads those that the previous leader left in the store; then writes changed
+// states of circuits there at intervals. Nothing waits for these writes.
 
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
@@ -19,7 +19,7 @@ import { checkpointOf, readCheckpoint } from "./checkpoint.ts";
 export interface CheckpointSettings {
   /** Milliseconds from one round of writes to the next. */
   readonly interval: number;
-  /** Milliseconds after which a checkpoint is not used any more. */
+  /** Milliseconds after which a checkpoint is no longer used. */
   readonly max_age: number;
 }
 
@@ -29,8 +29,6 @@ interface CheckpointsOptions {
   readonly settings: CheckpointSettings;
   readonly clock: Clock;
   readonly log: Pick<Log, "info" | "warn">;
-  /** The policies in force. */
-  readonly policies: () => ReadonlyMap<string, CheckpointedPolicy>;
 }
 
 interface CheckpointedPolicy {
@@ -48,19 +46,21 @@ interface Written {
 
 const RESULTS = ["written", "failed", "restored", "ignored"] as const;
 
-/** Bytes that one commit holds at most, unless a single checkpoint has more. */
+/** Largest commit in bytes, unless a single checkpoint is larger. */
 const COMMIT_BYTES = 1024 * 1024;
-/** Milliseconds that `close` waits for the last writes: a store that hangs must not keep the process from ending. */
+/** Milliseconds that `close` waits for the last writes. A hanging store must not keep the process from ending. */
 const CLOSE_MS = 1_000;
 
 export class CheckpointKeeper implements MetricSource {
   readonly #options: CheckpointsOptions;
   readonly #counts = { written: 0, failed: 0, restored: 0, ignored: 0 };
-  /** Checkpoints that the previous leader left, by policy. Each is removed when its policy is loaded. */
+  /** Checkpoints of the previous leader, by policy. Each is removed when its policy is loaded. */
   readonly #found = new Map<string, Uint8Array>();
   readonly #written = new Map<string, Written>();
-  /** Policies whose state was too large at the last round. */
+  /** Policies whose state was too large in the last round. */
   readonly #tooLarge = new Set<string>();
+  /** The policies in force. */
+  #policies: ReadonlyMap<string, CheckpointedPolicy> = new Map();
   #disarm: () => void = () => undefined;
   #round: Promise<void> | undefined;
   #failing = false;
@@ -70,20 +70,18 @@ export class CheckpointKeeper implements MetricSource {
     this.#options = options;
   }
 
-  /** Reads what is in the store. Call it before the policies are loaded. */
+  /** Reads the checkpoints in the store. Call it before the policies are loaded. */
   async adopt(): Promise<void> {
     const { entries } = await this.#options.store.list(CHECKPOINTS);
     for (const { key, value } of entries) this.#found.set(key.slice(CHECKPOINTS.length), value);
   }
 
-  /**
-   * The state from which the circuit of a policy goes on when it is loaded for the first time; undefined begins anew.
-   */
+  /** The state from which the circuit of a policy continues when it is first loaded; undefined starts afresh. */
   restore(name: string, plan: CircuitPlan | undefined): Restored | undefined {
     const bytes = this.#found.get(name);
     if (bytes === undefined || plan === undefined) return undefined;
     this.#found.delete(name);
-    // The key exists, even if its value cannot be used: it is deleted if the policy is gone by the next round.
+    // The key exists even if its value is unusable, so the next round deletes it if the policy is gone.
     this.#written.set(name, { checksum: "", at: Number.NEGATIVE_INFINITY });
     const { clock, settings, log } = this.#options;
     try {
@@ -104,8 +102,9 @@ export class CheckpointKeeper implements MetricSource {
     }
   }
 
-  /** Begins to write. Checkpoints of policies that are not in force are deleted in the first round. */
-  start(): void {
+  /** Begins to write. The first round deletes the checkpoints of policies that are not in force. */
+  start(policies: ReadonlyMap<string, CheckpointedPolicy>): void {
+    this.#policies = policies;
     const { restored } = this.#counts;
     if (restored > 0)
       this.#options.log.info({ policies: restored }, "circuits go on from their checkpoints");
@@ -116,10 +115,10 @@ export class CheckpointKeeper implements MetricSource {
     this.#arm();
   }
 
-  /** Ends; writes what has changed since the last round, for which it waits up to 1 s. */
+  /** Writes the changes since the last round, and waits for that up to 1 s. */
   async close(): Promise<void> {
     this.#disarm();
-    // Before all policies are loaded, nothing may replace the checkpoints that another leader left.
+    // The previous leader's checkpoints must stay until all policies are loaded.
     if (this.#state === "adopting") return;
     const last = (async () => {
       await this.#round;
@@ -137,14 +136,14 @@ export class CheckpointKeeper implements MetricSource {
     const { clock, settings } = this.#options;
     this.#disarm = clock.alarm(settings.interval, () => {
       this.#arm();
-      // While a slow store holds up a round, no other one begins.
+      // No round starts while a slow store holds up another one.
       this.#round ??= this.#writeAll().finally(() => {
         this.#round = undefined;
       });
     });
   }
 
-  /** Never rejects: a round that fails is logged, and the next one tries again. */
+  /** Never rejects: a failed round is logged, and the next one retries. */
   async #writeAll(): Promise<void> {
     try {
       await this.#write();
@@ -154,7 +153,8 @@ export class CheckpointKeeper implements MetricSource {
   }
 
   async #write(): Promise<void> {
-    const { clock, settings, policies } = this.#options;
+    const { clock, settings } = this.#options;
+    const policies = this.#policies;
     const slices = new Slices(clock);
     let ops: Op[] = [];
     let written = new Map<string, Written | undefined>();
@@ -164,18 +164,18 @@ export class CheckpointKeeper implements MetricSource {
       [ops, written, bytes] = [[], new Map(), 0];
     };
     for (const name of [...this.#written.keys()]) {
-      if (policies().has(name)) continue;
+      if (policies.has(name)) continue;
       ops.push({ kind: "delete", key: CHECKPOINTS + name });
       written.set(name, undefined);
       this.#tooLarge.delete(name);
     }
-    for (const [name, { circuit, decisions }] of [...policies()]) {
+    for (const [name, { circuit, decisions }] of [...policies]) {
       if (circuit === undefined) continue;
       const checkpoint = checkpointOf(circuit, decisions);
       this.#report(name, checkpoint.omitted);
       const { checksum } = checkpoint;
       const before = this.#written.get(name);
-      // A checkpoint that is still right is written again before it becomes too old to be used.
+      // An unchanged checkpoint is rewritten before it becomes too old.
       const isYoung = before !== undefined && clock.now() - before.at < settings.max_age / 2;
       if (before?.checksum !== checksum || !isYoung) {
         const value = checkpoint.bytes(clock.wall());

@@ -1,6 +1,6 @@
-// The checkpoint of one policy: what its circuit remembers, as a JSON document in the store, from which the next leader
-// goes on. Components and signals are named by digests of their identities, so an edited policy keeps what still fits,
-// as it does in a running controller.
+// The checkpoint of one policy: the state of its circuit as a JSON document in the store, from which the next leader continues.
+// Components and signals are identified by digests of their identities, so an edited policy keeps all that still fits, as
+// in a running controller.
 
 import { Fault } from "#base/fault.ts";
 import { actuatorsOf, decisionId } from "#circuit/actuators.ts";
@@ -11,10 +11,10 @@ import type { CircuitPlan } from "#circuit/plan.ts";
 import type { Restored } from "#circuit/runner.ts";
 import { sha256 } from "../digest.ts";
 
-/** Version of the form. A reader ignores every other one. */
+/** Version of the format. Readers ignore other versions. */
 const VERSION = 1;
 
-/** Bytes of the states in one checkpoint. The largest states are left out beyond that: their components begin anew. */
+/** Most bytes of states in one checkpoint. Beyond that the largest states are left out, and their components start afresh. */
 export const MAX_STATE_BYTES = 256 * 1024;
 
 type Json = number | string | boolean | readonly Json[] | { readonly [name: string]: Json };
@@ -24,11 +24,11 @@ interface Content {
   /** States of components, by the digest of their identity. */
   readonly states: Readonly<Record<string, Json>>;
   /**
-   * Values of the signals that components read in the next tick, by the digest of the port and the identity of the
-   * component that writes them.
+   * Values of the signals that components read in the next tick, by the digest of the writing component's port and
+   * identity.
    */
   readonly readings: Readonly<Record<string, Json>>;
-  /** The last decisions, by the digest of the actuator's identity: some kinds make none at the first tick. */
+  /** The last decisions, by the digest of the actuator's identity, because some kinds do not decide in the first tick. */
   readonly decisions: Readonly<Record<string, Json>>;
 }
 
@@ -44,7 +44,7 @@ interface Document {
 }
 
 export interface Checkpoint {
-  /** Changes with everything that the circuit remembers, except its number of ticks. */
+  /** Changes with everything in the state except the number of ticks. */
   readonly checksum: string;
   /** Ids of components whose state is too large. */
   readonly omitted: readonly string[];
@@ -52,7 +52,7 @@ export interface Checkpoint {
   bytes(savedAt: number): Uint8Array;
 }
 
-/** Copies what a circuit remembers now. */
+/** Copies the present state of a circuit. */
 export function checkpointOf(circuit: Circuit, decisions: Iterable<CircuitDecision>): Checkpoint {
   const { states, omitted } = statesOf(circuit);
   const content: Content = {
@@ -74,8 +74,8 @@ export function checkpointOf(circuit: Circuit, decisions: Iterable<CircuitDecisi
 }
 
 /**
- * Reads a checkpoint for a plan, which need not be the version of the policy that it was made of.
- * @throws Fault when it is no checkpoint, was changed, or has another version.
+ * Reads a checkpoint for a plan, possibly of another version of the policy.
+ * @throws Fault for a value that is not a checkpoint, is corrupt, or has another version
  */
 export function readCheckpoint(
   bytes: Uint8Array,
@@ -112,7 +112,7 @@ function documentIn(bytes: Uint8Array): Document {
   } catch {
     // Reported below.
   }
-  throw invalid("it is no JSON object");
+  throw invalid("it is not a JSON object");
 }
 
 function invalid(why: string): Fault {
@@ -172,7 +172,7 @@ function decisionsIn({ decisions }: Content, plan: CircuitPlan): readonly Circui
   });
 }
 
-/** Has objects for what JSON has no form for: `{"$number": "NaN"}` and `{"$map": {…}}`. Undefined fields are left out. */
+/** Encodes values without a JSON form as objects: `{"$number": "NaN"}` and `{"$map": {…}}`. Omits undefined fields. */
 function toJson(value: unknown): Json {
   if (typeof value === "number") {
     if (Object.is(value, -0)) return { $number: "-0" };
@@ -195,7 +195,7 @@ function fromJson(json: Json): unknown {
   return $map === undefined ? Object.fromEntries(entries) : new Map(entries as [string, unknown][]);
 }
 
-/** 96 bits, of which a policy's few thousand components need far fewer. */
+/** 96 bits, far more than a policy's few thousand components need. */
 function shortDigest(text: string): string {
   return sha256(text).slice(0, 24);
 }

@@ -1,4 +1,4 @@
-// Compiles a text to what a controller runs, the same in this process and in the child process that compiles.
+// Compiles a document for a controller, in this process or in the compiling child process.
 
 import type { CompileSettings } from "#policy/compiled.ts";
 import { type CompiledSet, compileSetInSteps, type PolicyText } from "#policy/set.ts";

@@ -3,19 +3,19 @@
 import { finish } from "#base/async/steps.ts";
 import { compileText } from "./compile-text.ts";
 import type { CompileReply, CompileRequest } from "./compiler.ts";
-import { Sharer } from "./sharer.ts";
+import { Deduplicator } from "./deduplicator.ts";
 
-// A terminal sends its signals to both processes. When the parent process ends, the channel closes and so does this one.
+// A terminal signals both processes. This one ends with the channel when its parent ends.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => undefined);
 
 process.on("message", (request) => process.send?.(answer(request as CompileRequest)));
 
 function answer({ texts, settings }: CompileRequest): CompileReply {
   try {
-    // Objects that are one object here are one object in the parent process, too.
-    const sharer = new Sharer();
+    // Shared objects stay shared in the parent process.
+    const deduplicator = new Deduplicator();
     const sets = texts.map((text) => finish(compileText(text, settings)));
-    return { sets: sharer.share(sets) };
+    return { sets: deduplicator.deduplicate(sets) };
   } catch (thrown) {
     return { thrown: thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown) };
   }

@@ -1,6 +1,6 @@
-// Validates and compiles documents without blocking the process: in standalone, a large policy would occupy the
-// thread that answers checks for seconds, so it is compiled in a child process. That gives back all of its memory when it
-// ends; a thread would leave behind some 20 MB of the just-in-time compiler.
+// Validates and compiles documents without blocking the process. In standalone, a large policy would block the thread that
+// answers checks for seconds, so it is compiled in a child process, whose memory is all freed when it ends. A thread would
+// leave behind some 20 MB of the just-in-time compiler.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -16,7 +16,7 @@ import type { CompileSettings } from "#policy/compiled.ts";
 import type { CompiledSet, PolicyText } from "#policy/set.ts";
 import { Slices } from "#runtime/life/slices.ts";
 import { compileText } from "./compile-text.ts";
-import { poolStrings } from "./sharer.ts";
+import { deduplicateStrings } from "./deduplicator.ts";
 
 /** A message to the child process. */
 export interface CompileRequest {
@@ -24,7 +24,7 @@ export interface CompileRequest {
   readonly settings: CompileSettings;
 }
 
-/** Its answer, one set for each text, sent as a structured clone: a CompiledSet is plain data. */
+/** Its answer, one set for each text, as a structured clone: a CompiledSet is plain data. */
 export type CompileReply = { readonly sets: readonly CompiledSet[] } | { readonly thrown: string };
 
 export interface CompilerOptions {
@@ -42,36 +42,36 @@ interface Job {
 }
 
 /**
- * A text up to this size, in UTF-16 units, is compiled in this process: that takes some ten milliseconds at most, while
- * starting another process takes longer and some 50 MB.
+ * Texts up to this size, in UTF-16 units, are compiled in this process: that takes about ten milliseconds at most, while
+ * starting another process takes longer and 50 MB.
  */
 const SMALL = 8 * 1024;
 
-/** Small texts up to this size in all are compiled in this process, one after the other. */
+/** Small texts up to this total size are compiled in this process, one after the other. */
 const FEW = 64 * 1024;
 
-/** Size of the texts that the child process is given at once: reading its answer must not hold up checks. */
+/** Total size of the texts in one request to the child process: reading its answer must not delay checks. */
 const BATCH = 16 * 1024;
 
-/** Milliseconds that a child process without work is kept: edits come in bursts, and between them it only costs memory. */
+/** Milliseconds until an idle child process is ended: edits come in bursts, and between them it only costs memory. */
 const IDLE_MS = 10_000;
 
-/** Milliseconds that a document may take. The largest one takes some ten seconds on a slow machine. */
+/** Milliseconds that a document may take. The largest one takes about ten seconds on a slow machine. */
 const LONGEST_MS = 120_000;
 
 /** Heap of the child process. The largest document needs less than half of it. */
 const HEAP_MB = 1_024;
 
-/** The scheduling priority ("nice") of the child process: lower than that of this one, which answers checks. */
+/** The niceness of the child process: this process, which answers checks, has priority. */
 const PRIORITY = 10;
 
-/** The end of a child process's stderr that is kept, in UTF-16 units. It tells why the process ended. */
+/** How much of the end of the child's stderr is kept, in UTF-16 units. It tells why the process ended. */
 const MAX_SAID = 4 * 1024;
 
 /** Longest excerpt of it in a fault, in UTF-16 units. */
 const MAX_EXCERPT = 300;
 
-/** V8 aborts the process whose heap is full. */
+/** V8 aborts a process whose heap is full. */
 const OUT_OF_MEMORY: NodeJS.Signals = "SIGABRT";
 
 const ENTRY = new URL("./compiler-process.ts", import.meta.url);
@@ -82,7 +82,7 @@ export class Compiler {
   readonly #jobs: Job[] = [];
   #running: Job | undefined;
   #child: ChildProcess | undefined;
-  /** Cancels the alarm of the running job, or of the idle child process. */
+  /** Cancels the timer of the running job or of the idle child process. */
   #disarm: () => void = () => undefined;
   #closed = false;
 
@@ -91,10 +91,10 @@ export class Compiler {
   }
 
   /**
-   * Compiles each text to a set of its own. Conflicts between texts are not looked for. Small texts are compiled at
-   * once, even while larger ones wait, and checks are answered between two of them.
-   * @throws Fault RESOURCE_EXHAUSTED when compiling takes too much memory or time, UNAVAILABLE when the child process
-   * ends for another reason, and after `close`.
+   * Compiles each text to its own set, without looking for conflicts between texts. Small texts do not wait for larger
+   * ones, and checks are answered between two of them.
+   * @throws Fault RESOURCE_EXHAUSTED if compiling takes too much memory or time, UNAVAILABLE if the child process ends
+   * for another reason, and after `close`
    */
   async compile(texts: readonly PolicyText[]): Promise<readonly CompiledSet[]> {
     if (this.#closed) throw stopping();
@@ -103,9 +103,9 @@ export class Compiler {
       const pool = new Map<string, string>();
       for (const batch of batches(texts)) {
         const compiled = await this.#compileThere(batch);
-        poolStrings(compiled, pool);
+        deduplicateStrings(compiled, pool);
         sets.push(...compiled);
-        // Messages that have arrived are handled one after the other in the same turn.
+        // Otherwise all received messages would be handled in the same turn of the event loop.
         await setImmediate();
       }
       return sets;
@@ -119,6 +119,17 @@ export class Compiler {
     return sets;
   }
 
+  /** Compiles one text, without looking for conflicts with other policies. */
+  async compileOne(
+    source: string,
+    defaultName: string,
+    text: string,
+    namespace?: string,
+  ): Promise<CompiledSet> {
+    const [set] = await this.compile([{ source, defaultName, text, namespace }]);
+    return set ?? { policies: [], findings: [], warnings: [] };
+  }
+
   #compileThere(texts: readonly PolicyText[]): Promise<readonly CompiledSet[]> {
     return new Promise((done, failed) => {
       if (this.#closed) {
@@ -130,7 +141,7 @@ export class Compiler {
     });
   }
 
-  /** Fails everything that is not done yet. Idempotent. */
+  /** Fails all unfinished jobs. Idempotent. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const { failed } of this.#jobs.splice(0)) failed(stopping());
@@ -167,7 +178,7 @@ export class Compiler {
         `wanted a document that compiles within ${seconds} s, got one that takes longer`,
       );
     });
-    // A failure is reported by the events of the child.
+    // The child's events report failures.
     child.send({ texts: job.texts, settings } satisfies CompileRequest, () => undefined);
   }
 
@@ -175,7 +186,7 @@ export class Compiler {
     const { entry = ENTRY, heapMb = HEAP_MB } = this.#options;
     const cache = module.getCompileCacheDir();
     const child = fork(fileURLToPath(entry), [], {
-      // It only computes and needs nothing that this process was started with.
+      // It only computes and needs none of this process's options.
       execArgv: [`--max-old-space-size=${heapMb}`],
       env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
       serialization: "advanced",
@@ -190,7 +201,7 @@ export class Compiler {
     child.on("error", (cause) => {
       this.#childFailed(child, "UNAVAILABLE", "the compiler process failed", cause);
     });
-    // Not "exit", after which the rest of what it said may come.
+    // Not "exit": more output may follow that event.
     child.on("close", (code, signal) => {
       const excerpt = excerptOf(said);
       const cause = excerpt === "" ? undefined : new Error(excerpt);
@@ -217,7 +228,7 @@ export class Compiler {
     this.#next();
   }
 
-  /** The child cannot be used any more; the next job gets another one. */
+  /** Replaces a failed child for the next job. */
   #childFailed(child: ChildProcess, code: Code, why: string, cause?: unknown): void {
     if (child !== this.#child) return;
     const job = this.#takeRunning();
@@ -246,7 +257,7 @@ export class Compiler {
   }
 }
 
-/** The line of a process's last words that names the error, in one line of bounded length; "" where it said nothing. */
+/** The line of a process's last output that names the error, cut to a limit; empty for no output. */
 function excerptOf(said: string): string {
   const lines = said
     .split("\n")
@@ -261,7 +272,7 @@ function stderrOf(child: ChildProcess | undefined): Socket | undefined {
   return stderr instanceof Socket ? stderr : undefined;
 }
 
-/** Systems that do not allow it give both processes the same priority. */
+/** Has no effect on systems that do not allow it. */
 function lowerPriority(pid: number): void {
   try {
     setPriority(pid, PRIORITY);
@@ -270,7 +281,7 @@ function lowerPriority(pid: number): void {
   }
 }
 
-/** The texts in their order, divided into batches of bounded size; a larger text is a batch of its own. */
+/** Divides the texts into batches of bounded size, in order; a larger text is its own batch. */
 function* batches(texts: readonly PolicyText[]): Generator<readonly PolicyText[]> {
   let batch: PolicyText[] = [];
   for (const text of texts) {
@@ -287,7 +298,7 @@ function sizeOf(texts: readonly PolicyText[]): number {
   return texts.reduce((sum, { text }) => sum + text.length, 0);
 }
 
-/** Names the largest of several texts, which is the likeliest cause. */
+/** Names the largest text, which is the likeliest cause. */
 function nameOf(texts: readonly PolicyText[]): string {
   const [largest, ...others] = texts.toSorted(
     (left, right) => right.text.length - left.text.length,

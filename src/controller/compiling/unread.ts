@@ -1,12 +1,12 @@
-// Leaves out the part of a plan that computes outputs which nothing is connected to. Each limiter can tell the percentage
-// of flows that it accepted, for example, and few policies ask for it: the others need no query for it.
+// Removes the part of a plan that only computes unconnected outputs. For example, each limiter has an output for the share of
+// accepted flows, and without a reader it needs no query.
 
 import { ACTUATORS } from "#circuit/decision.ts";
 import type { CircuitPlan, Leaf, Wire } from "#circuit/plan.ts";
 
 /**
- * The plan without the unconnected outputs of nested circuits, the components whose outputs only those read, and the
- * signals between them. A signal that no component reads stays, because its author may want to watch it.
+ * The plan without the unconnected outputs of nested circuits, the components that only feed them, and the signals between
+ * them. Other signals without a reader stay, because their author may want to watch them.
  */
 export function withoutUnread(plan: CircuitPlan): CircuitPlan {
   const unread = unreadLeaves(plan);
@@ -47,7 +47,7 @@ function unreadLeaves({ leaves }: CircuitPlan): ReadonlySet<Leaf> {
     const acts = ACTUATORS[leaf.kind] !== undefined || leaf.kind === "alerter";
     return !acts && outputs.length > 0 && outputs.every(isUnread);
   };
-  // A component that was found may be the last reader of another one.
+  // A component that was just found may be the last reader of another one.
   for (let before = -1; before !== unread.size; ) {
     before = unread.size;
     for (const leaf of leaves) if (writesNothingElse(leaf)) unread.add(leaf);
@@ -64,7 +64,7 @@ function outputsOf({ outputs }: Leaf): readonly number[] {
   return Object.values(outputs).filter((signal) => signal !== undefined);
 }
 
-/** The same component where signals have other indexes. */
+/** The component with renumbered signals. */
 function moved(leaf: Leaf, places: ReadonlyMap<number, number>): Leaf {
   const wire = (each: Wire): Wire =>
     each.kind === "signal" ? { ...each, signal: places.get(each.signal) ?? each.signal } : each;

@@ -1,5 +1,5 @@
-// Finds out what does not work in a running policy, and logs what begins and what ends: components that throw,
-// queries that are not answered, limiters without valid signals.
+// Finds problems of a running policy, and logs their beginning and end: components that throw, unanswered queries, limiters
+// without valid signals.
 
 import type { Clock } from "#base/clock.ts";
 import type { StandIn } from "#base/failure-mode.ts";
@@ -19,7 +19,6 @@ import type { CircuitPlan, Kind, Leaf } from "#circuit/plan.ts";
 import { queryOf } from "#circuit/queries.ts";
 import type { CircuitRunner } from "#circuit/runner.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
-import { ComponentNotifier } from "./component-notifier.ts";
 import {
   type ComponentFaults,
   type Evidence,
@@ -28,6 +27,7 @@ import {
   InvalidSignals,
   invalidSignals,
 } from "./invalid-signals.ts";
+import { ComponentNotifier } from "./notifier.ts";
 
 const NO_FAULTS: ReadonlyMap<string, ComponentFaults> = new Map();
 
@@ -43,7 +43,7 @@ export class Diagnosis {
   readonly #standInNotifier: ComponentNotifier;
   /** By component id. */
   #faults: Map<string, ComponentFaults> | undefined;
-  /** Last answers that gave no number, by the identity of the component that asked; made for the first one. */
+  /** The last answers without a number, by the identity of the asking component; created on demand. */
   #unanswered: Map<string, FailedAnswer> | undefined;
   /** Components that ask queries. */
   #asking: readonly Leaf[] = [];
@@ -68,7 +68,7 @@ export class Diagnosis {
     return this.#faults ?? NO_FAULTS;
   }
 
-  /** A new version runs: faults count from zero, conditions of components that stay go on. */
+  /** Called when a new version runs: faults are counted afresh, conditions of remaining components continue. */
   restart(plan: CircuitPlan | undefined): void {
     this.#faults = undefined;
     this.#signals.restart(plan);
@@ -83,7 +83,6 @@ export class Diagnosis {
     this.#standInNotifier.retain(limiters);
   }
 
-  /** Notes the answer to a query. */
   answered(identity: string, answer: QueryAnswer): void {
     if (answer.kind !== "failed") {
       this.#unanswered?.delete(identity);
@@ -93,7 +92,7 @@ export class Diagnosis {
     this.#unanswered.set(identity, answer);
   }
 
-  /** Notes what a component threw; logs the first fault of each component. */
+  /** Counts an error of a component, and logs the first one of each. */
   threw(componentId: string, kind: Kind, thrown: unknown, tick: number): void {
     this.#faults ??= new Map();
     const before = this.#faults.get(componentId);
@@ -110,18 +109,18 @@ export class Diagnosis {
     this.#log.warn(fields, "a component failed; further faults of it are only counted");
   }
 
-  /** Logs what began and what ended. Call it after each tick. */
+  /** Logs problems that began or ended. Call it after each tick. */
   report(): void {
     const { circuit } = this.#runner;
     if (circuit === undefined) return;
     this.#signals.noteValid(circuit);
-    // Most ticks find no query unanswered and skip the list of components.
+    // Usually every query is answered, and the list of components need not be read.
     if (this.#unanswered?.size || this.#unansweredNotifier.hasOpen) this.#reportQueries();
     this.#reportFailingOpen(circuit);
     this.#reportStandingIn(circuit);
   }
 
-  /** Limiters that accept everything because a signal that they need is invalid. Computed on demand. */
+  /** Limiters that accept everything because a required signal is invalid. Computed on demand. */
   *failingOpen(): Generator<string> {
     const { circuit, actuators, decisions } = this.#runner;
     if (circuit === undefined || circuit.ticks === 0) return;
@@ -130,7 +129,7 @@ export class Diagnosis {
     }
   }
 
-  /** Limiters that refuse everything or go on with old numbers, as their `on_failure` says. Computed on demand. */
+  /** Limiters that refuse everything or keep old numbers because of `on_failure`. Computed on demand. */
   *standingIn(): Generator<string> {
     const { circuit, actuators, decisions } = this.#runner;
     if (circuit === undefined || circuit.ticks === 0) return;
@@ -147,7 +146,7 @@ export class Diagnosis {
     yield* invalidSignals(circuit, this.#evidence);
   }
 
-  /** Warnings of what does not work now. Computed on demand. */
+  /** Warnings about present problems. Computed on demand. */
   *warnings(): Generator<PolicyWarning> {
     const { circuit } = this.#runner;
     for (const limiter of this.failingOpen()) {
@@ -209,7 +208,7 @@ export class Diagnosis {
     });
   }
 
-  /** Logs for which limiters a condition begins, and for which it ends. */
+  /** Logs the limiters for which a condition begins or ends. */
   #reportLimiters(circuit: Circuit, notifier: ComponentNotifier, of: LimiterCondition): void {
     const { begun, ended } = notifier.changes(this.#runner.actuators, identityOf, of.holds);
     const policy = this.#policy;
@@ -224,17 +223,16 @@ export class Diagnosis {
   }
 }
 
-/** A condition of limiters that is logged. */
 interface LimiterCondition {
   readonly holds: (limiter: Actuator) => boolean;
   /** Follows the description of a limiter. */
   readonly suffix: (limiter: Actuator) => string;
-  /** Text of the log line when it begins, and when it ends. */
+  /** Texts of the log lines for its beginning and its end. */
   readonly begun: string;
   readonly ended: string;
 }
 
-/** The failure mode other than `open` that the policy names and that made the last decision. */
+/** The configured failure mode that made the last decision, if it is not `open`. */
 function otherMode(actuator: Actuator, decisions: Decisions): StandIn | undefined {
   const mode = standInNow(actuator, decisions);
   return mode === "open" || failureModeOf(actuator.leaf) === undefined ? undefined : mode;

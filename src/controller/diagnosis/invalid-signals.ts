@@ -1,5 +1,4 @@
-// Finds the invalid signals of a running policy and the likeliest reason for each, and warns of those that were never
-// valid.
+// Finds the invalid signals of a running policy and their likeliest reasons, and warns of signals that were never valid.
 
 import type { Clock } from "#base/clock.ts";
 import { signalsWithEffect, writersOf } from "#circuit/actuators.ts";
@@ -21,7 +20,7 @@ export interface ComponentFaults {
   readonly count: number;
   /** The last tick in which it threw. */
   readonly tick: number;
-  /** Message of the last fault. Holds nothing that must not be shown. */
+  /** Message of the last fault. Contains nothing secret. */
   readonly message: string;
 }
 
@@ -31,11 +30,11 @@ export type FailedAnswer = Extract<QueryAnswer, { readonly kind: "failed" }>;
 export interface Evidence {
   /** By component id. */
   readonly faults: ReadonlyMap<string, ComponentFaults>;
-  /** Last answers that gave no number, by the identity of the component that asked. */
+  /** The last answers without a number, by the identity of the asking component. */
   readonly unanswered: ReadonlyMap<string, FailedAnswer> | undefined;
 }
 
-/** A signal that is invalid for this long, and for this many ticks, had time to become valid. */
+/** A signal is expected to be valid after this time and this many ticks. */
 const NEVER_VALID_MS = 60_000;
 const NEVER_VALID_TICKS = 10;
 
@@ -52,7 +51,7 @@ export function* invalidSignals(circuit: Circuit, evidence: Evidence): Generator
 /** Remembers which signals of the version in force have never been valid. */
 export class InvalidSignals {
   readonly #clock: Pick<Clock, "now">;
-  /** Those of `awaitedSignals` that had no valid value since the version was loaded; undefined when there are none. */
+  /** The `awaitedSignals` without a valid value since the version was loaded; undefined for none. */
   #neverValid: Set<number> | undefined;
   /** On the monotonic clock. */
   #loadedAt = 0;
@@ -61,13 +60,13 @@ export class InvalidSignals {
     this.#clock = clock;
   }
 
-  /** A new version runs. */
+  /** Called when a new version runs. */
   restart(plan: CircuitPlan | undefined): void {
     this.#neverValid = plan && awaitedSignals(plan);
     this.#loadedAt = this.#clock.now();
   }
 
-  /** Notes which signals are valid after a tick. */
+  /** Records the signals that are valid after a tick. */
   noteValid(circuit: Circuit): void {
     if (this.#neverValid === undefined) return;
     for (const signal of this.#neverValid) {
@@ -77,8 +76,8 @@ export class InvalidSignals {
   }
 
   /**
-   * Signals without a valid value since the version was loaded, once it had time for one. Of a chain of signals only the
-   * first is named: the others follow from it.
+   * Warns of signals that should be valid by now and never were. Of a chain of signals only the first is named, because it
+   * explains the others.
    */
   *warnings(circuit: Circuit, evidence: Evidence): Generator<PolicyWarning> {
     if (this.#neverValid === undefined || circuit.ticks < NEVER_VALID_TICKS) return;
@@ -111,7 +110,7 @@ function whyInvalid(
   return `${kind} ${id} gives no valid number${invalidInputs(circuit, writer)}`;
 }
 
-/** Signals with an effect that are meant to become valid; undefined when there are none. */
+/** Signals with an effect that are meant to be valid; undefined for none. */
 function awaitedSignals(plan: CircuitPlan): Set<number> | undefined {
   const writers = writersOf(plan.leaves);
   const found = new Set<number>();
@@ -122,20 +121,20 @@ function awaitedSignals(plan: CircuitPlan): Set<number> | undefined {
   return found.size === 0 ? undefined : found;
 }
 
-/** Nothing is connected to an optional port, or the author wrote down that the value is invalid. */
+/** Whether a component has unconnected inputs only, or its author chose an invalid value. */
 function isMeantInvalid({ kind, inputs }: Leaf): boolean {
   const wires = Object.values(inputs).flat();
   return kind === "variable" || (wires.length > 0 && wires.every((wire) => wire.kind === "open"));
 }
 
-/** Whether a component without a valid output has no invalid input that explains it. */
+/** Whether no invalid input explains an invalid output. */
 function isFirst(circuit: Circuit, { inputs }: Leaf): boolean {
   return !Object.values(inputs)
     .flat()
     .some((wire) => isInvalid(circuit, wire));
 }
 
-/** Names the inputs that explain why a component gives no valid number: ` (invalid: lhs)`. */
+/** Names the inputs that explain an invalid output: ` (invalid: lhs)`. */
 function invalidInputs(circuit: Circuit, { inputs }: Leaf): string {
   const invalid = Object.entries(inputs).flatMap(([port, wires]) =>
     wires.some((wire) => isInvalid(circuit, wire)) ? [port] : [],

@@ -1,20 +1,20 @@
-// Service discovery for agents that have no right on the Kubernetes API: while this controller leads, it knows the pods and
-// Services of the cluster, and publishes them by address.
+// Service discovery for agents without rights on the Kubernetes API: while this controller leads, it follows the pods and
+// Services of the cluster and publishes them by address.
 
 import type { EntityDirectory } from "#api/fleet/entities.ts";
 import { Fault } from "#base/fault.ts";
 import type { ControllerConfig } from "#config/tree.ts";
 import type { SluiceProcess } from "#daemon/process.ts";
+import type { ApiServer, ClusterPart } from "#kube/api/api-server.ts";
 import type { Dependency } from "#runtime/status/health.ts";
 import type { Store } from "#store/store.ts";
 import { DISCOVERY } from "#sync/keys.ts";
-import type { ApiServer, ClusterPart } from "../kubernetes/api-server.ts";
 import { EntityPublisher } from "./entity-publisher.ts";
 
 export interface ClusterDiscovery {
-  /** Pods and Services that this controller knows; undefined where discovery is off. Throws UNAVAILABLE while it stands by. */
+  /** The known pods and Services; undefined if discovery is off. Throws UNAVAILABLE while this controller stands by. */
   readonly entities: EntityDirectory | undefined;
-  /** Called with the store of a leader when its leadership begins. The returned function ends it. */
+  /** Called with the leader's store when a leadership begins. The returned function ends it. */
   readonly lead: (store: Store) => () => Promise<void>;
 }
 
@@ -24,7 +24,7 @@ const PART: ClusterPart = {
 };
 const STANDING_BY = "the controller that leads discovers pods and services";
 
-/** Nothing is called, and nothing of Kubernetes loaded, before the controller leads. */
+/** Before the controller leads, nothing is called and no code for Kubernetes is loaded. */
 export function clusterDiscovery(
   process: SluiceProcess,
   settings: ControllerConfig,
@@ -97,7 +97,7 @@ class Term {
   readonly publisher: EntityPublisher;
   #discovery: Awaited<ReturnType<typeof open>> | undefined;
   #isClosed = false;
-  /** Reasons for which not everything works, by the part that found each. */
+  /** The faults of each part. */
   readonly #faults = new Map<"cluster" | "store", Fault>();
 
   constructor(options: TermOptions) {
@@ -136,14 +136,14 @@ class Term {
         changed: (address) => this.publisher.change(address),
       });
     } catch (thrown) {
-      // Its policies must be run all the same.
+      // The policies must run anyway.
       const fault = Fault.from(thrown);
       this.#options.process.log.error({}, `no pods and services are discovered: ${fault.message}`);
       this.#report("cluster", fault);
       return;
     }
     const discovery = this.#discovery;
-    // Nothing is written, and so nothing deleted, before everything is known.
+    // Nothing is written or deleted before the whole cluster is known.
     const all = discovery.listed.then(() => true);
     const isListed = await Promise.race([all, this.#over.promise.then(() => false)]);
     if (isListed) {

@@ -1,5 +1,4 @@
-// Keeps the store equal to the pods and Services that were discovered: one key for each address. Only keys whose values
-// differ are written.
+// Publishes the discovered pods and Services in the store, one key for each address. Only changed values are written.
 
 import { pause } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
@@ -17,18 +16,18 @@ export interface EntityPublisherOptions {
   readonly store: Pick<Store, "commit" | "list" | "watch">;
   readonly clock: Clock;
   readonly log: Log;
-  /** The pod or Service at an address; undefined where none is known. */
+  /** The pod or Service at an address; undefined for none. */
   readonly at: (address: string) => Entity | undefined;
-  /** Called when the store has taken something, or with the reason for which it has not. */
+  /** Called with undefined after a successful write, and with the fault of a failed one. */
   readonly written: (fault: Fault | undefined) => void;
 }
 
 /**
- * Milliseconds for which changes are gathered. A pod that moves from one object to another is gone for a moment between
- * the events of both, and a rollout changes the same objects many times.
+ * Milliseconds for which changes are collected. Between the events of two objects a pod may be missing for a moment, and a
+ * rollout changes the same objects many times.
  */
 const GATHER_MS = 50;
-/** Milliseconds until a store that could not be read is asked again. */
+/** Milliseconds until a failed read of the store is repeated. */
 const RETRY_MS = 5_000;
 
 export class EntityPublisher {
@@ -70,8 +69,8 @@ export class EntityPublisher {
   }
 
   /**
-   * Adopts what is in the store, publishes all that is known then, and deletes the keys of addresses where nothing stands.
-   * Resolves when the store has everything, or the publisher is closed.
+   * Adopts the published entries, publishes all known ones, and deletes the keys of unknown addresses. Resolves when the store
+   * has everything, or the publisher is closed.
    */
   async begin(all: () => Iterable<Entity>): Promise<void> {
     const { clock, log } = this.#options;
@@ -90,7 +89,7 @@ export class EntityPublisher {
     this.#guard();
   }
 
-  /** Writes again what somebody else deletes. A watch that ends is begun again. */
+  /** Restores entries that somebody else deletes. Repeats a watch that ends. */
   #guard(): void {
     const { store, clock, log } = this.#options;
     const failed = (message: string, cause?: unknown) => {
@@ -101,9 +100,9 @@ export class EntityPublisher {
     this.#endGuard = followDeletions({ ...followed, store, log, failed });
   }
 
-  /** Something else may stand at this address. */
+  /** Called when the entity at an address may have changed. */
   change(address: string): void {
-    // The beginning takes them all.
+    // `begin` publishes all of them.
     if (!this.#hasBegun || this.#stop.signal.aborted) return;
     this.#changed.add(address);
     this.#disarm ??= this.#options.clock.alarm(GATHER_MS, () => {
@@ -138,7 +137,7 @@ export class EntityPublisher {
     return false;
   }
 
-  /** One after the other, so that a value that was read earlier is put earlier. */
+  /** One after the other, so that values are written in the order in which they were read. */
   #flushNext(): Promise<void> {
     const { written } = this.#options;
     this.#flushing = this.#flushing
@@ -150,7 +149,7 @@ export class EntityPublisher {
   async #flush(): Promise<void> {
     const slices = new Slices(this.#options.clock);
     const entries = new Map<string, Uint8Array | undefined>();
-    // An address that changes meanwhile is visited again.
+    // An address that changes meanwhile is added again.
     for (const address of this.#changed) {
       this.#changed.delete(address);
       const entity = this.#options.at(address);

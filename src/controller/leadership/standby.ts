@@ -1,13 +1,12 @@
-// The policy service of a controller that may stand by: the leader's while it leads, and a refusal that names the leader
-// otherwise.
+// The policy service of a controller that may stand by. While it does not lead, calls fail with the name of the leader.
 
 import type { PolicyOperations } from "#api/policies.ts";
 import { Fault } from "#base/fault.ts";
-import type { Named } from "./survey.ts";
+import type { CandidateInfo } from "./election-watch.ts";
 
 /**
- * `leading` returns the service of this controller as a leader, or throws the Fault that callers get. `writing` throws when
- * it is known that nothing can be written.
+ * `leading` returns the service of the leading controller, or throws the Fault for callers. `writing` throws if it is known
+ * that writes would fail.
  */
 export function policiesOf(leading: () => PolicyOperations, writing: () => void): PolicyOperations {
   const changing = () => {
@@ -29,15 +28,15 @@ export function policiesOf(leading: () => PolicyOperations, writing: () => void)
 }
 
 /** The reply of a controller that does not lead. */
-export function standsBy(leader: Named | undefined): Fault {
+export function standingBy(leader: CandidateInfo | undefined): Fault {
   const where = leader?.address === undefined ? "" : `, at ${leader.address}`;
   const who =
     leader === undefined ? "no controller leads at present" : `${leader.name} leads${where}`;
   return new Fault("UNAVAILABLE", `this controller stands by and does not run policies: ${who}`);
 }
 
-/** The reply of a controller that does not lead and cannot use the store, which alone tells who leads. */
-export function nobodyKnown(): Fault {
+/** The reply of a controller that does not lead and cannot find out who does, because the store is unavailable. */
+export function noLeaderKnown(): Fault {
   return withoutStore("no controller is known to lead");
 }
 

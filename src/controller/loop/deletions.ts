@@ -1,5 +1,5 @@
-// Follows what the leading controller has published, and hands deletes to its outbox, which writes again what somebody else
-// deleted. Agents keep such rules and numbers meanwhile; an agent that starts then would not know them.
+// Follows the entries that the leader has published, and restores those that somebody else deletes. Running agents keep such
+// rules and numbers, but an agent that starts meanwhile would miss them.
 
 import type { Log } from "#base/log.ts";
 import type { Store } from "#store/store.ts";
@@ -13,11 +13,11 @@ interface DeletionsOptions {
   readonly what: string;
   readonly outbox: Pick<Outbox, "putBack">;
   readonly log: Log;
-  /** The store can no longer be followed. */
+  /** Called when the store can no longer be followed. */
   readonly failed: (message: string, cause?: unknown) => void;
 }
 
-/** Begins to follow the store. The returned function ends it. */
+/** Follows the store until the returned function is called. */
 export function followDeletions(options: DeletionsOptions): () => void {
   const { store, prefixes, what, outbox, log, failed } = options;
   const stop = new AbortController();
@@ -30,7 +30,7 @@ export function followDeletions(options: DeletionsOptions): () => void {
     }
   };
   follow().catch((thrown: unknown) => {
-    if (!stop.signal.aborted) failed("following what was published failed", thrown);
+    if (!stop.signal.aborted) failed("following the published entries failed", thrown);
   });
   return () => stop.abort();
 }

@@ -1,5 +1,5 @@
-// The dynamic configuration in force for one policy. A configuration with a value that no component can read is
-// refused as a whole, and the last good one stays: applying a part of it could do harm.
+// The dynamic configuration in force for one policy. A configuration with an invalid value is refused as a whole and the last
+// valid one stays, because applying it in part could do harm.
 
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { dynamicKeys, unfitValues } from "#policy/dynamic.ts";
@@ -9,7 +9,7 @@ const NO_REASONS: ReadonlyMap<string, string> = new Map();
 /** Length of a value in a message, in UTF-16 units. */
 const LONGEST_VALUE = 60;
 
-/** Reasons why values of a dynamic configuration cannot be used, by key; each says what was wanted and what was got. */
+/** Reasons why values of a dynamic configuration are invalid, by key. */
 export function unfitReasons(
   { document }: Pick<CompiledPolicy, "document">,
   config: JsonObject | undefined,
@@ -25,15 +25,15 @@ export function unfitReasons(
 
 /** The result of examining a proposed configuration. */
 export interface DynamicConfigOutcome {
-  /** The configuration that is in force from then on; undefined if the policy's own values are. */
+  /** The configuration in force from then on; undefined for the policy's own values. */
   readonly inForce: JsonObject | undefined;
-  /** Reasons why the proposed configuration was refused, by key; empty when it is in force. */
+  /** Reasons why the proposed configuration was refused, by key; empty if it was accepted. */
   readonly refused: ReadonlyMap<string, string>;
-  /** Identifies the refusal; undefined when there is none. */
+  /** Identifies the refusal; undefined for none. */
   readonly refusal: string | undefined;
 }
 
-/** Accepts or refuses the dynamic configurations of one policy, and remembers the one in force. */
+/** Accepts or refuses dynamic configurations of one policy, and keeps the one in force. */
 export class DynamicConfigGate {
   #state: DynamicConfigOutcome = { inForce: undefined, refused: NO_REASONS, refusal: undefined };
 
@@ -43,8 +43,8 @@ export class DynamicConfigGate {
   }
 
   /**
-   * Examines a configuration for a version of the policy; changes nothing. In place of a refused one the
-   * configuration in force stays, if it fits that version.
+   * Examines a configuration for a version of the policy without changing anything. After a refusal the configuration in
+   * force stays, if it is valid for that version.
    */
   examine(policy: CompiledPolicy, proposed: JsonObject | undefined): DynamicConfigOutcome {
     const refused = unfitReasons(policy, proposed);

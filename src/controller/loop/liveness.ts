@@ -1,19 +1,19 @@
-// The liveness check of circuits: fails when a policy has not ticked for long after its tick was due.
+// The liveness check of circuits: fails when a tick is long overdue.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import type { ControllerConfig } from "#config/tree.ts";
 import { JobGroup } from "#runtime/life/jobs.ts";
 import type { StatusNode } from "#runtime/status/status.ts";
-import type { ControllerSettings } from "../settings.ts";
 import type { PolicyLoop } from "./policy-loop.ts";
 
-/** A policy is stalled when its tick is late by this many intervals, and at least by this many ms. */
+/** A policy is stalled when its tick is late by this many intervals and at least this many ms. */
 const STALLED_INTERVALS = 2;
 const STALLED_MS = 10_000;
 
 /** Starts the check. The returned function ends it. */
 export function watchTicks(
-  { scheduler, service }: ControllerSettings["liveness"],
+  { scheduler, service }: ControllerConfig["liveness"],
   clock: Clock,
   root: StatusNode,
   loops: ReadonlyMap<string, Pick<PolicyLoop, "circuit" | "due">>,

@@ -1,5 +1,5 @@
-// Writes to the store in the background: one commit at a time, in order. Entries that arrive meanwhile are merged
-// into the next commit, with the latest value of each key. Callers never wait.
+// Writes to the store in the background, one commit at a time. StoreWrites that arrive during a commit are merged into the next
+// one, with the latest value of each key. Callers never wait.
 
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
@@ -13,24 +13,23 @@ interface OutboxOptions {
   readonly store: Pick<Store, "commit" | "list">;
   readonly clock: Clock;
   /**
-   * The operation which states that the store has everything that was put. Written after every removal; absent where nobody
-   * asks for it.
+   * The operation that marks the published set as complete. Written after every removal; absent if nobody reads the mark.
    */
   readonly complete?: () => Op;
-  /** A commit succeeded, at the last of its revisions; `recovered` says that the one before it had failed. */
+  /** Called after a successful commit with its last revision; `recovered` tells that the one before it failed. */
   readonly committed: (
     recovered: boolean,
     ops: readonly Op[],
     revision: number | undefined,
   ) => void;
-  /** A commit failed and will be tried again. */
+  /** Called after a failed commit, which will be retried. */
   readonly failed: (fault: Fault) => void;
 }
 
 /** Pauses between attempts double from the first to the longest one. */
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
-/** Milliseconds that `close` waits for a commit: a store that hangs must not keep the process from ending. */
+/** Milliseconds that `close` waits for a commit. A hanging store must not keep the process from ending. */
 const CLOSE_MS = 500;
 
 export class Outbox {
@@ -38,16 +37,16 @@ export class Outbox {
   readonly #waiting = new Map<string, Uint8Array | undefined>();
   /** Values that this outbox has put into the store. */
   readonly #stored = new Map<string, Uint8Array>();
-  /** Keys that were in the store before, and that nobody here has put yet. */
+  /** Adopted keys that were not put yet. */
   readonly #adopted = new Set<string>();
   /** Keys of the commit under way. */
   #committing: ReadonlySet<string> = new Set();
-  /** Keys of failed commits, which may have been written or not. */
+  /** Keys of failed commits, which may or may not have been written. */
   readonly #unsure = new Set<string>();
   #state: "idle" | "busy" | "pausing" | "closed" = "idle";
-  /** Something was removed, or is about to be, and `complete` has not been written since. */
+  /** Whether something was or is being removed and `complete` was not written since. */
   #unconfirmed = false;
-  /** Revision at which `complete` was written last; undefined where that is not known. */
+  /** Revision of the last write of `complete`; undefined if unknown. */
   #completeRevision: number | undefined;
   #failures = 0;
   #commitUnderWay: Promise<void> = Promise.resolve();
@@ -58,7 +57,7 @@ export class Outbox {
     this.#options = options;
   }
 
-  /** Entries given together are committed together. */
+  /** StoreWrites given together are committed together. */
   put(entries: StoreWrites): void {
     for (const [key, value] of entries) {
       this.#adopted.delete(key);
@@ -67,7 +66,7 @@ export class Outbox {
     this.#work();
   }
 
-  /** Takes over what an earlier controller left in the store: equal values are not written again. */
+  /** Adopts entries of an earlier controller: equal values are not written again. */
   adopt(entries: readonly Entry[]): void {
     for (const { key, value } of entries) {
       this.#stored.set(key, value);
@@ -76,7 +75,7 @@ export class Outbox {
   }
 
   /**
-   * Writes again what somebody else deleted. Returns the number of those keys; deletes of this outbox's own do not count.
+   * Restores entries that somebody else deleted, and returns their number. The outbox's own deletes do not count.
    */
   putBack(deleted: readonly string[]): number {
     let count = 0;
@@ -91,14 +90,14 @@ export class Outbox {
     return count;
   }
 
-  /** Deletes what was adopted and is not wanted by anyone here. Returns the number of keys. */
+  /** Deletes adopted entries that were not put since. Returns their number. */
   removeOrphans(): number {
     const orphans = [...this.#adopted];
     this.put(new Map(orphans.map((key) => [key, undefined])));
     return orphans.length;
   }
 
-  /** Writes `complete` as soon as everything that was put is in the store. */
+  /** Writes `complete` after everything that was put. */
   confirm(): void {
     this.#unconfirmed = true;
     this.#work();
@@ -136,7 +135,7 @@ export class Outbox {
     for (const resolve of idle) resolve();
   }
 
-  /** The waiting entries as operations, without those that would change nothing. */
+  /** The waiting entries as operations, without no-ops. */
   #take(): readonly Op[] {
     const ops: Op[] = [];
     for (const [key, value] of this.#waiting) {
@@ -156,7 +155,7 @@ export class Outbox {
     try {
       const revision = ops.length > 0 ? await store.commit(ops) : undefined;
       this.#unconfirmed ||= ops.some(({ kind }) => kind === "delete");
-      // A commit of its own, because a store may write a large one in parts, the deletes last.
+      // A separate commit, because a store may split a large one and write the deletes last.
       if (this.#unconfirmed) await this.#complete();
       this.#unconfirmed = false;
       this.#succeeded(ops, revision);
@@ -166,8 +165,8 @@ export class Outbox {
   }
 
   /**
-   * Writes `complete`, unless somebody removed it: the store may have lost more than is known here yet, and agents would take
-   * what is missing for removed.
+   * Writes `complete`, unless somebody removed it: then the store may have lost more than is known here, and agents would take
+   * missing entries for removed ones.
    */
   async #complete(): Promise<void> {
     const { store, complete } = this.#options;
@@ -175,7 +174,7 @@ export class Outbox {
     const op = complete();
     const { key } = op;
     const known = this.#completeRevision;
-    // Where a write fails, it is not known whether the store has it.
+    // After a failed write it is unknown whether the store has the value.
     this.#completeRevision = undefined;
     const guards = known === undefined ? [] : [{ key, revision: known }];
     const revision = await store.commit([op], { guards });

@@ -1,9 +1,10 @@
-// One policy in force: runs its circuit at its interval and passes on what the circuit decides, asks and alerts.
-// A tick never waits for the store, for answers or for Alertmanagers.
+// One policy in force: runs its circuit at its interval, and forwards decisions, queries and alerts. A tick never waits for the
+// store, for answers or for Alertmanagers.
 
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
+import { figuresOf } from "#base/text/figures.ts";
 import { counted, listed, MAX_LISTED } from "#base/text/listed.ts";
 import { type Decisions, decisionId } from "#circuit/actuators.ts";
 import type { Circuit } from "#circuit/circuit.ts";
@@ -41,9 +42,7 @@ export interface LoopContext {
     remove(name: string): void;
   };
   readonly log: Pick<Log, "trace" | "debug" | "info" | "warn">;
-  /**
-   * The state from which the circuit of a policy goes on when it runs here for the first time; undefined begins anew.
-   */
+  /** The state from which the circuit of a policy continues when it is first loaded; undefined starts afresh. */
   restore?(name: string, plan: CircuitPlan | undefined): Restored | undefined;
 }
 
@@ -67,7 +66,7 @@ export class PolicyLoop {
   #version: PolicyVersion;
   #ticker: Ticker | undefined;
   #meter: PolicyMeter;
-  // The last tick. An object for each one would be garbage that has lived for a whole tick.
+  // The last tick, as fields: an object per tick would become garbage after a whole interval.
   #tickNumber = 0;
   #tickAt = Number.NaN;
   #tickLateMs = 0;
@@ -100,7 +99,7 @@ export class PolicyLoop {
     this.diagnosis = new Diagnosis(name, this.#runner, context);
   }
 
-  /** The version in force. Its dynamic configuration is the one in force, not one that was refused. */
+  /** The version in force, with the dynamic configuration in force. */
   get version(): PolicyVersion {
     return this.#version;
   }
@@ -119,7 +118,7 @@ export class PolicyLoop {
     return this.#loadedAt;
   }
 
-  /** Ticks that were left out because their time had passed. */
+  /** Ticks that were skipped because their time had passed. */
   get skipped(): number {
     return this.#skipped;
   }
@@ -129,21 +128,20 @@ export class PolicyLoop {
     return this.#runner.decisions.values();
   }
 
-  /** When the next tick is to begin, on the monotonic clock. */
+  /** When the next tick is due, on the monotonic clock. */
   get due(): number {
     return this.#ticker?.due ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Reasons why the last dynamic configuration was refused, by key; empty when it is in force. */
+  /** Reasons why the last dynamic configuration was refused, by key; empty if it is in force. */
   get refusedConfig(): ReadonlyMap<string, string> {
     return this.#gate.refused;
   }
 
   /**
-   * Puts a version in force, the first or another one, and runs its first tick. Returns the store entries that
-   * change, configurations and decisions together: at no moment has an agent one without the other. Further ticks
-   * follow from `startTicks` on, which is to be called when these entries are on their way to the store. When this
-   * throws, the version before is still in force and ticks.
+   * Puts a version in force and runs its first tick. Returns the changed store entries: configurations and decisions together,
+   * so that no agent ever has one without the other. Call `startTicks` for further ticks once these entries are on their way
+   * to the store. If this throws, the previous version stays in force and ticks.
    */
   load(version: PolicyVersion): StoreWrites {
     const { policy } = version;
@@ -166,7 +164,7 @@ export class PolicyLoop {
     return this.#published.replace(entries);
   }
 
-  /** Goes on with the ticks of a version that was loaded, at its interval since the first one. */
+  /** Continues the ticks of a loaded version, at its interval since the first tick. */
   startTicks(): void {
     const { circuit } = this.#runner;
     if (circuit === undefined) return;
@@ -189,8 +187,9 @@ export class PolicyLoop {
   }
 
   /**
-   * Replaces the dynamic configuration from the next tick on; undefined removes it. A configuration with a fault
-   * is refused, and the one before stays. Returns the store entries that change.
+   * Replaces the dynamic configuration from the next tick on; undefined removes it. An invalid configuration is refused, and
+   * the
+   * previous one stays. Returns the changed store entries.
    */
   configure(proposed: JsonObject | undefined): StoreWrites {
     const outcome = this.#gate.examine(this.#version.policy, proposed);
@@ -200,12 +199,12 @@ export class PolicyLoop {
     return this.#published.update(dynamicConfigEntry(this.#name, outcome.inForce));
   }
 
-  /** Applies the replicas that an agent reported for a pod scaler; undefined means that no report is valid. */
+  /** Applies the replicas that an agent reported for a pod scaler; undefined for no valid report. */
   report(componentId: string, replicas: Replicas | undefined): void {
     this.#runner.circuit?.report(componentId, replicas);
   }
 
-  /** Ends the policy. Returns the deletes of everything that it has in the store. */
+  /** Ends the policy. Returns the deletes of all its store entries. */
   unload(): StoreWrites {
     this.stop();
     this.#logVersion(undefined, "the policy ends");
@@ -224,7 +223,7 @@ export class PolicyLoop {
     const { clock } = this.#context;
     const at = clock.now();
     this.#tick(0);
-    // Decisions that the first tick did not renew are published again, under the hash of this version.
+    // Older decisions are published again under the hash of this version.
     const entries = this.#encode(this.#runner.decisions.values());
     this.#firstTick = { at, tookMs: clock.now() - at };
     return entries;
@@ -274,7 +273,7 @@ export class PolicyLoop {
     );
   }
 
-  /** Says which version of the policy replaces which; undefined stands for none. */
+  /** Logs which version replaces which; undefined for none. */
   #logVersion(after: PolicyVersion | undefined, message: string): void {
     const { origin, policy } = this.#version;
     const before = this.#loadedAt > 0 ? policy.hash : undefined;
@@ -314,11 +313,4 @@ export class PolicyLoop {
       );
     }
   }
-}
-
-/** The numbers of a decision, without whose they are, when they were made and how long they count. */
-function figuresOf(decision: CircuitDecision | undefined): object | undefined {
-  if (decision === undefined) return undefined;
-  const { componentId, agentGroups, kind, ...figures } = decision;
-  return { ...figures, tick: undefined, validUntil: undefined };
 }

@@ -1,5 +1,5 @@
-// The entries of one policy in the store: its version and its decisions. Remembers their keys, so that a change deletes
-// the keys that the new version no longer has.
+// The store entries of one policy: its version and its decisions. Their keys are remembered, so that a new version deletes the
+// keys that it no longer has.
 
 import type { CircuitDecision } from "#circuit/decision.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
@@ -9,7 +9,7 @@ import { configEntries, policyEntry } from "#sync/publish/policy.ts";
 import { POLICY_ORIGINS, type PolicyVersion } from "../policy-source.ts";
 import type { StoreWrites } from "./outbox.ts";
 
-/** The policy itself, the configuration of its agents and its dynamic configuration. */
+/** The policy itself, the configurations for agents and the dynamic configuration. */
 export function versionEntries({ policy, origin, dynamicConfig }: PolicyVersion): StoreWrites {
   return new Map<string, Uint8Array | undefined>([
     policyEntry(policy, POLICY_ORIGINS[origin].wrapperSource),
@@ -24,7 +24,7 @@ export function dynamicConfigEntry(name: string, config: JsonObject | undefined)
   return new Map([[DYNAMIC_CONFIGS + name, bytes]]);
 }
 
-/** The entries of decisions. `failed` is called for each decision that cannot be encoded. */
+/** The entries of decisions. Calls `failed` for each decision that cannot be encoded. */
 export function entriesOf(
   policy: CompiledPolicy,
   decisions: Iterable<CircuitDecision>,
@@ -41,11 +41,11 @@ export function entriesOf(
   return entries;
 }
 
-/** The keys that a policy has in the store, or that are about to be written. */
+/** The store keys of a policy, including those that are about to be written. */
 export class PublishedKeys {
   #keys = new Set<string>();
 
-  /** Everything that the policy has from now on: adds the deletes of all other keys. */
+  /** Replaces all entries of the policy: adds the deletes of all other keys. */
   replace(entries: StoreWrites): StoreWrites {
     const before = this.#keys;
     this.#keys = new Set(entries.keys());
@@ -54,13 +54,12 @@ export class PublishedKeys {
     return changes;
   }
 
-  /** Notes entries that change a part of what the policy has. */
+  /** Changes a part of the policy's entries. */
   update(entries: StoreWrites): StoreWrites {
     for (const key of entries.keys()) this.#keys.add(key);
     return entries;
   }
 
-  /** The deletes of all keys. */
   clear(): StoreWrites {
     return this.replace(new Map());
   }

@@ -1,14 +1,14 @@
-// Calls a function at a fixed rate without drift: turn k is due at start + k · interval on the monotonic clock. A
-// turn whose time has passed when the next one is due is skipped and counted, never queued. Each turn is followed
-// by a pause of nine times its duration, so that turns take a tenth of a core at most, whatever the interval.
+// Calls a function at a fixed rate without drift: turn k is due at start + k · interval on the monotonic clock. Missed turns
+// are skipped and counted, never queued. Each turn is followed by a pause of nine times its duration, so that turns use at
+// most a tenth of a core, whatever the interval.
 
 import type { Clock } from "#base/clock.ts";
-import { ChangeNotifier } from "../diagnosis/change-notifier.ts";
+import { ChangeNotifier } from "../diagnosis/notifier.ts";
 
 /** The pause after a turn, in durations of that turn. */
 const PAUSE_RATIO = 9;
 
-/** The pace is reported as too fast after this many turns in a row that were too long for it. */
+/** The interval is reported as too short after this many consecutive turns that were too long for it. */
 const TOO_LONG_TURNS = 3;
 
 /** Work that is due again and again. */
@@ -20,14 +20,14 @@ interface Scheduled {
 }
 
 /**
- * Runs what is due, in order, by a single alarm. Thousands of policies tick, and an alarm for each turn of each of them
- * would be garbage that lives just long enough to reach the old generation of the heap.
+ * Runs due work in order with a single timer. Thousands of policies tick, and a timer for each turn would be garbage that lives
+ * just long enough to reach the old generation of the heap.
  */
 export class Schedule {
   readonly clock: Clock;
   /** The last one is due first. */
   readonly #waiting: Scheduled[] = [];
-  /** When the alarm rings, on the monotonic clock; infinite without one. */
+  /** When the timer fires, on the monotonic clock; infinite without one. */
   #alarmAt = Number.POSITIVE_INFINITY;
   #disarm = NOTHING;
   readonly #ring = () => this.#run();
@@ -49,10 +49,10 @@ export class Schedule {
   }
 
   #run(): void {
-    // An alarm may ring a moment early, and still runs the work for which it was set.
+    // A timer may fire slightly early, and still runs the work for which it was set.
     const due = Math.max(this.#alarmAt, this.clock.now());
     this.#alarmAt = Number.POSITIVE_INFINITY;
-    // Turns that come due meanwhile run at the next alarm, after whatever else waits for this thread.
+    // Turns that become due meanwhile run with the next timer, after other work of this thread.
     for (let left = this.#waiting.length; left > 0; left--) {
       const next = this.#waiting.at(-1);
       if (next === undefined || next.due > due) break;
@@ -92,10 +92,10 @@ interface TickerOptions {
   /** When turn 0 began, on the monotonic clock, and how long it took. The caller has run it itself. */
   readonly since: number;
   readonly firstTookMs: number;
-  /** Runs one turn, which comes `lateMs` after its time. Must not throw. */
+  /** Runs one turn, `lateMs` after its time. Must not throw. */
   readonly turn: (lateMs: number) => void;
   readonly skipped: (turns: number) => void;
-  /** Called when turns have become too long for the interval, or short enough again. `tookMs`: duration of the last one. */
+  /** Called when turns become too long for the interval, or short enough again. `tookMs` is the duration of the last one. */
   readonly pace: (keeps: boolean, tookMs: number) => void;
 }
 
@@ -151,7 +151,7 @@ export class Ticker implements Scheduled {
     this.#pausedUntil = end + PAUSE_RATIO * took;
     this.#tooLong = took + PAUSE_RATIO * took > intervalMs ? this.#tooLong + 1 : 0;
     const isBehind = this.#tooLong >= TOO_LONG_TURNS;
-    // After one or two long turns the last report stands.
+    // One or two long turns change nothing.
     if (this.#tooLong > 0 && !isBehind) return;
     if (this.#paceNotifier.isDue(isBehind)) pace(!isBehind, took);
   }

@@ -1,5 +1,5 @@
-// The policies in force, and the transition from one set of them to the next: new policies start, changed ones
-// continue in their new version, and removed ones stop, all in one write to the store.
+// The policies in force, and the transition from one set to the next: new policies start, changed ones continue in their new
+// version, and removed ones stop, all in one write to the store.
 
 import { Fault } from "#base/fault.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
@@ -11,30 +11,41 @@ import { type LoopContext, PolicyLoop } from "../loop/policy-loop.ts";
 import type { PolicyOrigin, PolicySource, PolicyVersion } from "../policy-source.ts";
 import { assignOwners, type LeftOut, type Ownership, type RunnableCandidate } from "./ownership.ts";
 
-interface ActivePoliciesOptions {
-  readonly context: LoopContext;
+/** The sources of policies, and the parts of the controller that are told about changes. */
+interface Connections {
   /**
    * In order of precedence: of two policies that do not run yet, that of the earlier source owns their name. Of
    * two dynamic configurations for one policy, that of the later source is in force.
    */
   readonly sources: readonly PolicySource[];
-  /** A policy came into force in this version. */
+  /** Called when a version of a policy came into force. */
   readonly loaded: (loop: PolicyLoop) => void;
-  /** A version could not be started; the one before, if any, stays in force. */
-  readonly failed: (name: string, fault: Fault) => void;
   /** Called after each update that changed which versions are in force. */
   readonly changed: (loops: ReadonlyMap<string, PolicyLoop>) => void;
 }
 
 export class ActivePolicies {
-  readonly #options: ActivePoliciesOptions;
+  readonly #context: LoopContext;
+  readonly #failed: (name: string, fault: Fault) => void;
+  #connections: Connections = {
+    sources: [],
+    loaded: () => undefined,
+    changed: () => undefined,
+  };
   readonly #loops = new Map<string, PolicyLoop>();
   #ownership: Ownership = { owners: new Map(), leftOut: [] };
   #updates: Promise<void> = Promise.resolve();
   #stopped = false;
 
-  constructor(options: ActivePoliciesOptions) {
-    this.#options = options;
+  /** `failed` is called when a version could not be started; the one before it, if any, stays in force. */
+  constructor(context: LoopContext, failed: (name: string, fault: Fault) => void) {
+    this.#context = context;
+    this.#failed = failed;
+  }
+
+  /** Call it once, before the first update. */
+  connect(connections: Connections): void {
+    this.#connections = connections;
   }
 
   /** By policy name. */
@@ -53,11 +64,17 @@ export class ActivePolicies {
   }
 
   /**
-   * The reason for which the present document of a policy is not in force; undefined when it is, or when its source
-   * cannot tell.
+   * The reason why the present document of a policy is not in force; undefined when it is, or when that is unknown.
    */
   faultsOf({ origin, location }: RunnableCandidate): string | undefined {
-    return this.#options.sources.find((source) => source.origin === origin)?.faultsOf?.(location);
+    return this.#connections.sources
+      .find((source) => source.origin === origin)
+      ?.faultsOf?.(location);
+  }
+
+  /** Whether a source has a dynamic configuration for a policy, other than the policy's document. */
+  hasConfig(name: string): boolean {
+    return this.#connections.sources.some((source) => source.dynamicConfig(name) !== undefined);
   }
 
   /** Findings because of which this policy cannot run beside those that are there. */
@@ -68,8 +85,8 @@ export class ActivePolicies {
   }
 
   /**
-   * Starts, changes and stops policies according to what the sources offer when their turn comes: one update runs at a
-   * time, in slices between which checks are answered. Resolves when all of it is handed to the store, in one write.
+   * Starts, changes and stops policies according to the present offers of the sources. Updates run one at a time, in slices
+   * between which checks are answered. Resolves when all changes were handed to the outbox in one write.
    */
   update(): Promise<void> {
     const update = this.#updates.then(() => this.#update());
@@ -79,8 +96,8 @@ export class ActivePolicies {
 
   async #update(): Promise<void> {
     const before = this.#ownership.leftOut;
-    const { sources, context } = this.#options;
-    const slices = new Slices(context.clock);
+    const { sources, changed: notify } = this.#connections;
+    const slices = new Slices(this.#context.clock);
     const running = new Map([...this.#loops].map(([name, { version }]) => [name, version]));
     this.#ownership = assignOwners(
       sources.map((source) => ({ origin: source.origin, candidates: [...source.candidates()] })),
@@ -91,14 +108,14 @@ export class ActivePolicies {
     const removed = this.#removeOthers(writes);
     const { loaded, configured } = await this.#loadOwners(writes, slices);
     if (this.#stopped) return;
-    // Whoever follows the store may compile a whole plan in the turn of the write.
+    // Followers of the store may compile a whole plan in the turn of the write.
     await slices.end();
     if (this.#stopped) return;
-    context.outbox.put(merged(writes));
+    this.#context.outbox.put(merged(writes));
     // Only now, so that no decision of a later tick reaches the store before its configuration.
     for (const loop of loaded) loop.startTicks();
     const changed = removed || loaded.length > 0;
-    if (changed) this.#options.changed(this.#loops);
+    if (changed) notify(this.#loops);
     this.#notifySources(before, changed || configured);
   }
 
@@ -118,7 +135,7 @@ export class ActivePolicies {
     return gone.length > 0;
   }
 
-  /** Returns the policies of which a version was started, and whether one that runs was configured. */
+  /** Returns the policies that started a version, and whether a running one was reconfigured. */
   async #loadOwners(
     writes: StoreWrites[],
     slices: Slices,
@@ -142,25 +159,25 @@ export class ActivePolicies {
   }
 
   #load(name: string, version: PolicyVersion, writes: StoreWrites[]): PolicyLoop | undefined {
-    const loop = this.#loops.get(name) ?? new PolicyLoop(version, this.#options.context);
+    const loop = this.#loops.get(name) ?? new PolicyLoop(version, this.#context);
     try {
       writes.push(loop.load(version));
     } catch (thrown) {
-      this.#options.failed(name, Fault.from(thrown));
+      this.#failed(name, Fault.from(thrown));
       return undefined;
     }
     this.#loops.set(name, loop);
-    this.#options.loaded(loop);
+    this.#connections.loaded(loop);
     return loop;
   }
 
   #dynamicConfigOf({ name, dynamicConfig }: CompiledPolicy): JsonObject | undefined {
-    const configs = this.#options.sources.map((source) => source.dynamicConfig(name));
+    const configs = this.#connections.sources.map((source) => source.dynamicConfig(name));
     return configs.findLast((config) => config !== undefined) ?? dynamicConfig;
   }
 
   #notifySources(before: readonly LeftOut[], changed: boolean): void {
-    for (const source of this.#options.sources) {
+    for (const source of this.#connections.sources) {
       const linesOf = (all: readonly LeftOut[]) =>
         all.flatMap(({ candidate, why }) =>
           candidate.origin === source.origin ? [candidate.name, why] : [],

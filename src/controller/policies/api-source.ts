@@ -1,5 +1,5 @@
-// Policies and dynamic configuration that were uploaded through the API. They are in the store, from which every
-// controller reads them. Each policy is validated on its own.
+// A source of policies: policies and dynamic configurations that were uploaded through the API. They are in the store, from
+// which every controller reads them. Each policy is validated on its own.
 
 import { Fault } from "#base/fault.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
@@ -22,7 +22,7 @@ export interface StoredPolicy {
 
 interface ApiSourceOptions {
   readonly compile: (source: string, name: string, text: string) => Promise<CompiledSet>;
-  /** A value in the store could not be read or validated; the previous value stays in force. */
+  /** Called when a value in the store is invalid; the previous value stays in force. */
   readonly failed: (name: string, fault: Fault) => void;
 }
 
@@ -31,7 +31,7 @@ export class ApiSource implements PolicySource {
   readonly #options: ApiSourceOptions;
   readonly #policies = new Map<string, StoredPolicy>();
   readonly #dynamicConfigs = new Map<string, JsonObject>();
-  /** Documents that were compiled before they were stored, by policy name. */
+  /** Documents that were compiled before they were stored. */
   readonly #announced = new Map<
     string,
     { readonly text: string; readonly compiled: CompiledPolicy }
@@ -57,8 +57,8 @@ export class ApiSource implements PolicySource {
   }
 
   /**
-   * Announces a document that is about to be stored, so that it is not compiled a second time when it is read
-   * back from the store. The returned function withdraws the announcement.
+   * Announces a document that is about to be stored, so that it is not compiled again when it is read back from the store. The
+   * returned function withdraws the announcement.
    */
   announce(name: string, text: string, compiled: CompiledPolicy): () => void {
     const announced = { text, compiled };
@@ -69,8 +69,8 @@ export class ApiSource implements PolicySource {
   }
 
   /**
-   * Reads and compiles what a batch changes. The returned function applies all of it. Read one batch at a time: a
-   * change that compiles quickly must not overtake the one before it.
+   * Reads and compiles the changes of a batch. The returned function applies all of them. Read one batch at a time, so that no
+   * change overtakes an earlier one.
    */
   async read({ puts, deletes }: StoreUpdate): Promise<() => void> {
     const changes: (() => void)[] = [];

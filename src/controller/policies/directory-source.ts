@@ -1,5 +1,5 @@
-// Policies and dynamic configuration of directories. A set of files with a fault changes nothing: the running
-// policies stay in force, and log, status and metrics name the faults.
+// A source of policies: documents and dynamic configurations in directories. A set of files with a fault changes nothing: the
+// policies in force stay, and log, status and metrics report the faults.
 
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "#base/clock.ts";
@@ -17,11 +17,11 @@ import type { ActivePolicies } from "./active-policies.ts";
 import { type DirectoryWatch, watchDirectory } from "./directory.ts";
 import type { ConfigFile, SortedDocuments } from "./documents.ts";
 import {
-  AwayFiles,
   type CompiledFiles,
   compileFiles,
   findingsOf,
   isSameFiles,
+  MissingFiles,
   readPolicyFiles,
 } from "./policy-files.ts";
 
@@ -34,8 +34,8 @@ export interface PolicyCounts {
 interface DirectorySourceOptions {
   readonly directories: readonly string[];
   readonly clock: Clock;
-  readonly active: () => ActivePolicies;
-  /** Policies that another source has: dynamic configuration for them is not a mistake. */
+  readonly active: ActivePolicies;
+  /** Whether another source has a policy. Then a file of dynamic configuration for it is not a mistake. */
   readonly hasPolicy: (name: string) => boolean;
   /** Returns one set for each text. */
   readonly compile: (texts: readonly PolicyText[]) => Promise<readonly CompiledSet[]>;
@@ -45,7 +45,7 @@ interface DirectorySourceOptions {
   readonly counts: PolicyCounts;
 }
 
-/** The content of the files when they were last applied. */
+/** The files as they were last applied. */
 interface AppliedFiles {
   readonly files: CompiledFiles;
   /** Faults in files of dynamic configuration. */
@@ -56,13 +56,13 @@ interface AppliedFiles {
   readonly ignored: readonly string[];
 }
 
-/** The files as they are in the directory, when they are not in force. */
+/** The present files, if they are not in force. */
 interface HeldBack {
   /** Digest of each file's text, by path. */
   readonly digests: ReadonlyMap<string, string>;
   /** Faults of the files. Empty when they could not be read or compiled. */
   readonly findings: readonly Finding[];
-  /** The reason for which none of the files was applied: the first fault, which begins with the path of its file. */
+  /** The reason why no file was applied: the first fault, which begins with the path of its file. */
   readonly why: string;
 }
 
@@ -77,29 +77,29 @@ export class DirectorySource implements PolicySource {
   readonly origin = "file";
   readonly #options: DirectorySourceOptions;
   #applied: AppliedFiles = NOTHING;
-  /** The files whose policies are in force; while files are being applied, those from before. */
+  /** The files whose policies are in force. While files are being applied, these are the previous ones. */
   #inForce: CompiledFiles = NOTHING.files;
   #dynamicConfigs: ReadonlyMap<string, JsonObject> = new Map();
-  /** The files as they are now, when they are not in force. */
+  /** The present files, if they are not in force. */
   #heldBack: HeldBack | undefined;
-  /** Hashes of the policies in force when the log last told of them, by policy name. */
+  /** Hashes of the policies in force at the last log line about them, by policy name. */
   #logged: ReadonlyMap<string, string> = new Map();
-  /** Whether the next success is logged even when nothing has changed: the first one, and one after a failure. */
+  /** Whether the next success is logged even if nothing changed: at first, and after a failure. */
   #logsNext = true;
   #loggedRemarks = "";
-  /** Files as compiled whose warnings were logged. */
+  /** Compiled files whose warnings were logged. */
   readonly #warned = new WeakSet<CompiledSet>();
-  /** True while files are being applied: reports wait until they are in force. */
+  /** While files are being applied, reports wait. */
   #applying = false;
-  readonly #away: AwayFiles;
+  readonly #missing: MissingFiles;
   #watches: readonly DirectoryWatch[] = [];
-  /** Ends when no reload is under way. */
+  /** Resolves when no reload is running. */
   #reloads: Promise<unknown> = Promise.resolve();
   #closed = false;
 
   constructor(options: DirectorySourceOptions) {
     this.#options = options;
-    this.#away = new AwayFiles((path, ms) => {
+    this.#missing = new MissingFiles((path, ms) => {
       const stay = `its policies stay in force for ${ms / 1_000} s, in case that it is being replaced`;
       options.log.info({}, `${path} is gone or empty: ${stay}`);
     });
@@ -134,7 +134,6 @@ export class DirectorySource implements PolicySource {
     );
   }
 
-  /** Reads the directories now, without waiting for the next check. */
   async reload(): Promise<void> {
     await this.#inTurn().catch((thrown: unknown) => this.#unreadable(Fault.from(thrown)));
   }
@@ -145,20 +144,20 @@ export class DirectorySource implements PolicySource {
     await this.#reloads;
   }
 
-  /** Reloads after the reload under way. Returns false when another look is needed although nothing changes. */
+  /** Reloads after the running reload. Returns false if another reload is needed although nothing changes. */
   #inTurn(): Promise<boolean> {
     const reload = this.#reloads.then(async () => {
       if (!this.#closed) await this.#reload();
-      return !this.#away.any;
+      return !this.#missing.any;
     });
     this.#reloads = reload.catch(() => undefined);
     return reload;
   }
 
-  /** Applies the files again. Throws when they cannot be read now and another attempt may succeed. */
+  /** Applies the files again. Throws if they cannot be read now, but another attempt may succeed. */
   async #reload(): Promise<void> {
     const findings = await this.#apply().catch((thrown: unknown) => {
-      // Another attempt would need as much memory or time, so the next one waits until the files change.
+      // Retrying would take as much memory or time, so the next attempt waits for a change of the files.
       if (!(thrown instanceof Fault) || thrown.code !== "RESOURCE_EXHAUSTED") throw thrown;
       this.#reportFailure([thrown.message], thrown);
       return [];
@@ -166,12 +165,12 @@ export class DirectorySource implements PolicySource {
     if (findings.length === 0) return;
     this.#reportFailure(findings.map(findingLine));
     this.#options.counts.setDocuments({
-      loaded: this.#options.active().loops.size,
+      loaded: this.#options.active.loops.size,
       refused: new Set(findings.map(({ source }) => source)).size,
     });
   }
 
-  /** Reports that the files could not be read or applied. While the controller stops, they cannot be compiled. */
+  /** Reports that the files could not be read or applied, unless the controller is stopping. */
   #unreadable(fault: Fault): void {
     if (!this.#closed) this.#reportFailure([fault.message], fault);
   }
@@ -190,7 +189,7 @@ export class DirectorySource implements PolicySource {
     if (this.#heldBack === undefined && !this.#applying) this.#report(false);
   }
 
-  /** Returns the findings because of which the files were not applied. */
+  /** Returns the findings that prevent the files from being applied. */
   async #apply(): Promise<readonly Finding[]> {
     const { directories, clock, active, compile } = this.#options;
     const before = this.#applied;
@@ -201,8 +200,8 @@ export class DirectorySource implements PolicySource {
       throw fault;
     }
     const now = clock.now();
-    const waits = (path: string) => this.#away.waits(path, now);
-    // Each of the steps takes some milliseconds with thousands of policies.
+    const waits = (path: string) => this.#missing.waits(path, now);
+    // Each step takes some milliseconds with thousands of policies.
     await setImmediate();
     const present = await compileFiles(reading, before.files, waits, compile).catch(
       (thrown: unknown) => {
@@ -211,7 +210,7 @@ export class DirectorySource implements PolicySource {
       },
     );
     await setImmediate();
-    const files = this.#away.keep(before.files, present, now);
+    const files = this.#missing.keep(before.files, present, now);
     const findings = findingsOf(files);
     await setImmediate();
     const [first] = findings;
@@ -228,7 +227,7 @@ export class DirectorySource implements PolicySource {
     };
     this.#applying = true;
     try {
-      await active().update();
+      await active.update();
       this.#inForce = files;
       this.#heldBack = undefined;
     } finally {
@@ -238,7 +237,7 @@ export class DirectorySource implements PolicySource {
     return [];
   }
 
-  /** A file with a fault keeps the configuration that it had before. */
+  /** An invalid file keeps its previous configuration. */
   #configsOf({ dynamicConfigs }: SortedDocuments): ReadonlyMap<string, JsonObject> {
     const configs = new Map<string, JsonObject>();
     for (const [name, file] of dynamicConfigs) {
@@ -264,18 +263,18 @@ export class DirectorySource implements PolicySource {
     ];
   }
 
-  /** Keys of a file of dynamic configuration that no component of its policy reads. */
+  /** Remarks about keys that no component of the policy reads. */
   #unread(name: string, { source, config }: ConfigFile): readonly string[] {
-    const policy = this.#options.active().loops.get(name)?.version.policy;
+    const policy = this.#options.active.loops.get(name)?.version.policy;
     if (policy === undefined || config === undefined) return [];
     const unread = unreadKeys(dynamicKeys(policy.document), config, MAX_LISTED);
     return unread.map((each) => `${source}: dynamic configuration: ${unreadReason(each)}`);
   }
 
-  /** Files that are left out because of other policies, one line for each file. */
+  /** One line for each file that is left out because of other policies. */
   #leftOut(): readonly string[] {
     const byFile = new Map<string, string>();
-    for (const { candidate, why } of this.#options.active().leftOutOf("file")) {
+    for (const { candidate, why } of this.#options.active.leftOutOf("file")) {
       byFile.set(candidate.location, `${candidate.location}: left out: ${why}`);
     }
     return [...byFile.values()];
@@ -285,7 +284,7 @@ export class DirectorySource implements PolicySource {
   #report(changed: boolean): void {
     if (this.#applied === NOTHING) return;
     const { log, status, counts, active } = this.#options;
-    const { owners, loops } = active();
+    const { owners, loops } = active;
     const leftOut = this.#leftOut();
     const remarks = this.#remarks(leftOut);
     const inForce = new Map<string, string>();
@@ -326,7 +325,7 @@ export class DirectorySource implements PolicySource {
   }
 }
 
-/** The numbers of policies in force, of files and of all other sources. */
+/** Summarizes the policies in force, from files and from other sources. */
 function summaryOf(files: number, others: number): string {
   const beside = others === 0 ? "" : `, from other sources: ${others}`;
   if (files > 0) return `policies from files in force: ${files}${beside}`;

@@ -1,5 +1,5 @@
-// A directory of policy documents. When something in it changes, the files that changed are read. Notices of the file
-// system make edits quick; regular checks find what these miss (network disks, replaced mounts).
+// Watches a directory of policy documents and reads changed files. File system events make edits take effect quickly; regular
+// checks find changes without events (network disks, replaced mounts).
 
 import { type FSWatcher, stat, watch } from "node:fs";
 import { readdir } from "node:fs/promises";
@@ -12,21 +12,21 @@ import { isDocument, MAX_BYTES } from "../policy-directory.ts";
 /** A file of the directory. */
 export interface DocumentFile {
   /**
-   * Tells versions of the file apart without reading it. Undefined when it was changed so shortly before it was read
-   * that another change might leave no trace.
+   * Identifies the version of the file without reading it. Undefined if the file was changed so shortly before that another
+   * change might go unnoticed.
    */
   readonly facts: string | undefined;
-  /** Undefined for a file that the caller knew already. */
+  /** Undefined for a known file. */
   readonly text: string | undefined;
 }
 
 /** By path, in the order of the directories and of the names in each. */
 export type Documents = ReadonlyMap<string, DocumentFile>;
 
-/** Time from the first notice until the files are read, ms: editors write in several steps. */
+/** Time from the first event until the files are read, ms: editors write in several steps. */
 const SETTLE_MS = 50;
 
-/** Time between two regular checks, ms: an edit is in force within a second even without a notice. */
+/** Time between two regular checks, ms: an edit takes effect within a second even without an event. */
 const CHECK_MS = 500;
 
 /** A check of thousands of files takes long: the next one waits this many times its duration … */
@@ -35,13 +35,13 @@ const CHECK_REST = 50;
 /** … but no longer than this, ms: the rest of the second is for the check itself and for reading. */
 const LONGEST_PAUSE_MS = 800;
 
-/** Age from which the time of a file's last change tells its versions apart, ms: clocks of file systems are coarse. */
+/** Age from which a file's modification time identifies its version, ms: clocks of file systems are coarse. */
 const SETTLED_MS = 2_000;
 
-/** Number of files whose facts are asked for at once: checks are answered between two groups of them. */
+/** Number of files that are examined at once. Checks are answered between two groups. */
 const GROUP = 32;
 
-/** The content of directories, as far as it can be read. */
+/** The readable content of directories. */
 export interface DirectoryContent {
   readonly documents: Documents;
   /** Faults of files that cannot be read, by path. */
@@ -49,8 +49,7 @@ export interface DirectoryContent {
 }
 
 /**
- * Reads the documents of directories, except those that `isKnown` by their facts. Names that start with a dot are not
- * documents (editors, mounted volumes). `now` is the time in Unix ms.
+ * Reads the documents of directories, except known ones. `now` is the time in Unix ms.
  * @throws Fault INVALID_ARGUMENT when a directory itself cannot be read.
  */
 export async function readDocuments(
@@ -77,7 +76,7 @@ export async function readDocuments(
   return { documents, unreadable };
 }
 
-/** Has no cause: path and reason say everything, and a stack would add nothing. */
+/** Has no cause: a stack would add nothing to path and reason. */
 function unreadable(wanted: string, thrown: unknown): Fault {
   if (thrown instanceof Fault) return thrown;
   return new Fault("INVALID_ARGUMENT", `${wanted}, got ${systemErrorText(thrown)}`);
@@ -97,7 +96,7 @@ interface FileFacts {
   readonly facts: string;
 }
 
-/** The documents with what the file system says about them. */
+/** The documents with their attributes in the file system. */
 async function filesOf(dir: string): Promise<readonly FileFacts[]> {
   const paths = (await documentNames(dir)).map((name) => join(dir, name));
   const files: FileFacts[] = [];
@@ -107,10 +106,10 @@ async function filesOf(dir: string): Promise<readonly FileFacts[]> {
   return files;
 }
 
-/** A file that is removed meanwhile is a change, not a failure. */
+/** A file that was just removed is a change, not a failure. */
 function factsOf(path: string): Promise<FileFacts> {
   return new Promise((resolve) => {
-    // The callback form: with thousands of files, promises of `fs` take several times as long.
+    // The callback form, because promises take several times as long with thousands of files.
     stat(path, (_, found) => {
       const changedAt = Math.max(found?.mtimeMs ?? 0, found?.ctimeMs ?? 0);
       const facts = `${found?.mtimeMs}:${found?.ctimeMs}:${found?.size}:${found?.ino}`;
@@ -119,7 +118,7 @@ function factsOf(path: string): Promise<FileFacts> {
   });
 }
 
-/** Changes whenever the directory changes; computed without reading the files. */
+/** Identifies the state of the directory, without reading the files. */
 async function fingerprint(dir: string): Promise<string> {
   const files = await filesOf(dir);
   return files.map(({ path, facts }) => `${path}:${facts}`).join("\n");
@@ -131,8 +130,8 @@ export interface DirectoryWatch {
 
 /**
  * Calls `changed` after every change of the directory, one call at a time, and again at the next check while it returns
- * false. A directory that cannot be read, or a call that fails, is reported to `failed`, once per message, and tried again
- * at every check: when it works again, `changed` is called even if the directory is as it was.
+ * false. An unreadable directory or a failed call is reported to `failed`, once per message, and retried at every check. When
+ * it works again, `changed` is called even without a change.
  */
 export function watchDirectory(
   dir: string,
@@ -153,7 +152,7 @@ class Watcher implements DirectoryWatch {
   #seen: string | undefined;
   #reported: string | undefined;
   #stopAlarm: () => void = () => undefined;
-  /** When the alarm rings, on the clock. */
+  /** When the timer fires, on the monotonic clock. */
   #due = Number.POSITIVE_INFINITY;
   #checking: Promise<void> = Promise.resolve();
   #closed = false;
@@ -179,7 +178,7 @@ class Watcher implements DirectoryWatch {
     await this.#checking;
   }
 
-  /** On platforms without notices, the regular checks do the work alone. */
+  /** On platforms without file system events, regular checks suffice. */
   #listen(): void {
     this.#notices?.close();
     try {
@@ -188,11 +187,11 @@ class Watcher implements DirectoryWatch {
       notices.on("error", () => notices.close());
       this.#notices = notices;
     } catch {
-      // The regular checks go on.
+      // Regular checks suffice.
     }
   }
 
-  /** Brings the next check forward and never delays it: a directory that always changes is read too. */
+  /** Brings the next check forward, and never delays it, so that a constantly changing directory is read too. */
   #checkWithin(ms: number): void {
     const due = this.#clock.now() + ms;
     if (this.#closed || due >= this.#due) return;
@@ -222,7 +221,7 @@ class Watcher implements DirectoryWatch {
   async #take(now: string): Promise<void> {
     const isSettled = await this.#changed();
     this.#seen = isSettled ? now : undefined;
-    // After a failure this may be another directory, which the old file system watch does not follow.
+    // After a failure this may be a new directory, which the old watch does not follow.
     if (this.#reported !== undefined && !this.#closed) this.#listen();
     this.#reported = undefined;
   }

@@ -1,5 +1,5 @@
-// Sorts the files of policy directories: policies, and dynamic configuration in files named
-// `<policy>.dynamic.yaml` (or `.yml`, `.json`).
+// Sorts the files of policy directories into policies and dynamic configurations, which are named `<policy>.dynamic.yaml` (or
+// `.yml`, `.json`).
 
 import { parse } from "node:path";
 import type { JsonObject } from "#policy/compiled.ts";
@@ -20,7 +20,7 @@ export interface ConfigFile {
 /** A file of policies. */
 export interface PolicyFile extends Omit<PolicyText, "text"> {
   readonly facts: string | undefined;
-  /** Undefined for a file that is as it was when it was applied. */
+  /** Undefined for an unchanged file. */
   readonly text: string | undefined;
 }
 

@@ -1,6 +1,6 @@
-// Policies that an earlier leader left in the store, and that no source of this controller has. A new leader cannot tell
-// whether they were removed, or whether it looks into the wrong directory. If they are many, they run on until a source has
-// them again or a person removes them. While a controller leads, what vanishes from its sources is removed.
+// A source of policies: those that an earlier leader left in the store and that no other source has. A new leader cannot tell
+// whether they were removed or whether it reads the wrong directory. If there are many, they keep running until a source has
+// them again or a person removes them. Later, policies that vanish from their sources are removed.
 
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
@@ -16,20 +16,20 @@ import type { PolicyCandidate, PolicySource } from "../policy-source.ts";
 import type { ActivePolicies } from "./active-policies.ts";
 
 interface KeptSourceOptions {
-  /** Read only where policies are in force at the start. */
+  /** Read only if policies are in force at the start. */
   readonly settings: {
     /** The largest share of the policies in the store that is removed because no source has them. */
     readonly removal_guard: number;
   };
-  readonly active: () => ActivePolicies;
-  /** Whether the store has a document of the API for a policy, with or without faults. */
+  readonly active: ActivePolicies;
+  /** Whether the store has an API document for a policy, valid or not. */
   readonly hasDocument: (name: string) => boolean;
-  /** True while the resources of the policy's namespace cannot be read. Such a policy stays in force, whatever the guard is. */
+  /** Whether the resources of the policy's namespace cannot be read. Such a policy is kept, whatever the guard is. */
   readonly isUnread: (name: string) => boolean;
   /** Returns one set for each text. */
   readonly compile: (texts: readonly PolicyText[]) => Promise<readonly CompiledSet[]>;
   readonly log: Log;
-  /** Called only if there is something to show. */
+  /** Called only when there is something to report. */
   readonly status: () => { ok(message: string): void; fail(message: string): void };
 }
 
@@ -41,14 +41,14 @@ export class KeptSource implements PolicySource, MetricSource {
   readonly #kept = new Map<string, CompiledPolicy>();
   /** Those of `#kept` that stay only until their resources can be read. */
   readonly #unread = new Set<string>();
-  /** Policies are kept, and all of them have been in force. */
+  /** Whether policies are kept and have all been in force. */
   #isKeeping = false;
 
   constructor(options: KeptSourceOptions) {
     this.#options = options;
   }
 
-  /** Notes what is in the store when this controller becomes the leader. */
+  /** Takes the entries of the store at the beginning of the leadership. */
   adopt(entries: readonly Entry[]): void {
     for (const { key, value } of entries) {
       if (key.startsWith(POLICIES) || key.startsWith(DYNAMIC_CONFIGS)) this.#stored.set(key, value);
@@ -56,8 +56,8 @@ export class KeptSource implements PolicySource, MetricSource {
   }
 
   /**
-   * Keeps what no other source has, if it is too much to be removed. The other sources must have started.
-   * @throws Fault FAILED_PRECONDITION when a policy to be kept cannot be read: a controller that led would remove it
+   * Keeps the policies that no other source has, if they are too many to be removed. The other sources must have started.
+   * @throws Fault FAILED_PRECONDITION if a policy to be kept cannot be read, because leading without it would remove it
    */
   async start(): Promise<void> {
     const { settings, active, hasDocument, isUnread, compile, log } = this.#options;
@@ -67,15 +67,15 @@ export class KeptSource implements PolicySource, MetricSource {
     if (keys.length === 0) return;
     const { removal_guard: guard } = settings;
     const isTooMuch = (policies: number) => policies > guard * keys.length;
-    const lacking = keys.filter((key) => !active().owners.has(nameIn(key)));
+    const lacking = keys.filter((key) => !active.owners.has(nameIn(key)));
     if (!isTooMuch(lacking.length) && !lacking.some((key) => isUnread(nameIn(key)))) return;
     const texts: PolicyText[] = [];
     for (const key of lacking) {
       const name = nameIn(key);
       const { source, text } = await readStored(key, stored.get(key));
-      // A policy that was kept before has lost its source.
+      // Earlier leaders kept this policy because it had no source.
       if (source !== "ETCD" && isUnread(name)) this.#unread.add(name);
-      // The store is the source of the API's policies. One whose document it does not have was removed.
+      // The store itself is the source of API policies. A policy without its document there was removed.
       if (source !== "ETCD" || hasDocument(name))
         texts.push({ source: key, defaultName: name, text });
     }
@@ -89,7 +89,7 @@ export class KeptSource implements PolicySource, MetricSource {
       const dynamicConfig = configIn(key, stored.get(key));
       this.#kept.set(policy.name, { ...policy, dynamicConfig });
     }
-    await active().update();
+    await active.update();
     this.#isKeeping = true;
     this.inForceChanged();
     if (this.#kept.size === 0) return;
@@ -108,7 +108,7 @@ export class KeptSource implements PolicySource, MetricSource {
       if (!this.#isFound(name)) yield { name, location: POLICIES + name, policy };
   }
 
-  /** What was in force is a part of the policy, so that the API can replace it. */
+  /** The former dynamic configuration is part of the policy, so that the API can replace it. */
   dynamicConfig(): undefined {
     return undefined;
   }
@@ -117,11 +117,11 @@ export class KeptSource implements PolicySource, MetricSource {
     return `no source of this controller has it, and policies.removal_guard keeps it in force; ${REMEDY}`;
   }
 
-  /** A policy is kept no longer once another source has it, or another policy has taken its place. */
+  /** Drops policies that another source has, or that another policy has replaced. */
   inForceChanged(): void {
     if (!this.#isKeeping) return;
     const { log, status, active } = this.#options;
-    for (const { candidate, why } of active().leftOutOf(this.origin)) {
+    for (const { candidate, why } of active.leftOutOf(this.origin)) {
       this.#kept.delete(candidate.name);
       log.info({ policy: candidate.name }, `no longer kept: ${why}`);
     }
@@ -145,7 +145,7 @@ export class KeptSource implements PolicySource, MetricSource {
     status().ok(over);
   }
 
-  /** Keeps a policy no longer. Returns whether it was kept; it runs until the next update. */
+  /** Drops a policy; it runs until the next update. Returns whether it was kept. */
   release(name: string): boolean {
     return this.#kept.delete(name);
   }
@@ -154,7 +154,7 @@ export class KeptSource implements PolicySource, MetricSource {
     to.number("sluice_policies", ["kept"], this.#kept.size);
   }
 
-  /** True once it is known if the policy still has a resource. */
+  /** Whether it is known by now if the policy still has a resource. */
   #isFound(name: string): boolean {
     return this.#unread.has(name) && !this.#options.isUnread(name);
   }
@@ -192,6 +192,6 @@ function configIn(key: string, bytes: Uint8Array | undefined): JsonObject | unde
     // Leaders write only objects.
     return JSON.parse(new TextDecoder().decode(bytes)) as JsonObject;
   } catch {
-    throw unreadable([`${key}: the value is no JSON`]);
+    throw unreadable([`${key}: the value is not JSON`]);
   }
 }

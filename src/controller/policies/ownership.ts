@@ -77,7 +77,7 @@ export function assignOwners(
   return { owners, leftOut };
 }
 
-/** Names that running policies of other sources keep. */
+/** The names that running policies of other sources occupy. */
 interface HeldNames {
   readonly policies: ReadonlyMap<string, PolicyOrigin>;
   /** The policy that has each flux meter. */
@@ -95,10 +95,10 @@ function heldNames(
   const fluxMeters = new Map<string, { readonly policy: string; readonly origin: PolicyOrigin }>();
   for (const { origin, candidates } of sources) {
     for (const { name } of candidates) {
-      const incumbent = running.get(name);
-      if (incumbent?.origin !== origin || POLICY_ORIGINS[origin].yields) continue;
+      const runningPolicy = running.get(name);
+      if (runningPolicy?.origin !== origin || POLICY_ORIGINS[origin].yields) continue;
       policies.set(name, origin);
-      for (const meter of fluxMetersOf(incumbent.policy)) {
+      for (const meter of fluxMetersOf(runningPolicy.policy)) {
         fluxMeters.set(meter, { policy: name, origin });
       }
     }
@@ -124,7 +124,7 @@ function runnableOf(
   return [...first, ...others];
 }
 
-/** Reasons for which none of the policies of a location can run, by location. */
+/** Reasons why no policy of a location can run, by location. */
 function losingLocations(
   candidates: readonly RunnableCandidate[],
   { policies, fluxMeters }: HeldNames,

@@ -1,5 +1,5 @@
-// The files of policies in some directories, compiled. Files that have not changed keep their compiled form, so that an
-// edit costs neither the time nor the memory of all policies.
+// Reads and compiles the policy files of directories. Unchanged files keep their compiled form, so an edit costs neither the
+// time nor the memory of all policies.
 
 import type { Fault } from "#base/fault.ts";
 import type { Finding } from "#policy/document/finding.ts";
@@ -10,11 +10,11 @@ import { ignoredFiles } from "../policy-directory.ts";
 import { readDocuments } from "./directory.ts";
 import { type PolicyFile, type SortedDocuments, sortDocuments } from "./documents.ts";
 
-/** A file of policies as it was compiled. */
+/** A compiled file of policies. */
 export interface CompiledFile {
   /** Identifies the file's text. */
   readonly digest: string;
-  /** Tells versions of the file apart without reading it; undefined where that is not safe. */
+  /** Identifies the version of the file without reading it; undefined if that is not safe. */
   readonly facts: string | undefined;
   readonly set: CompiledSet;
 }
@@ -22,13 +22,13 @@ export interface CompiledFile {
 /** By path, in the order of the directories and of the names in each. */
 export type CompiledFiles = ReadonlyMap<string, CompiledFile>;
 
-/** Stands in place of a digest, and equals none. */
+/** A placeholder that equals no digest. */
 const UNREADABLE = "unreadable";
 
 /** The result of reading the directories. */
-export interface Reading {
+export interface DirectoryFiles {
   readonly sorted: SortedDocuments;
-  /** Digest of each policy file's text, by path; a file that could not be read has one that no text has. */
+  /** Digest of each policy file, by path; a placeholder for unreadable files. */
   readonly digests: ReadonlyMap<string, string>;
   /** Files that look like documents and are not read. */
   readonly ignored: readonly string[];
@@ -41,7 +41,7 @@ export async function readPolicyFiles(
   directories: readonly string[],
   known: CompiledFiles,
   now: number,
-): Promise<Reading> {
+): Promise<DirectoryFiles> {
   const isKnown = (path: string, facts: string) => known.get(path)?.facts === facts;
   const { documents, unreadable } = await readDocuments(directories, now, isKnown);
   const sorted = sortDocuments(documents);
@@ -57,11 +57,11 @@ export async function readPolicyFiles(
 }
 
 /**
- * Compiles the files of a reading that are not among `known` with the same text. Left out are known files that are empty
- * now, while `waits` says of their path that they may be about to be written.
+ * Compiles new and changed files. Known files that are empty now are left out while `waits` tells that they may be about to
+ * be written.
  */
 export async function compileFiles(
-  { sorted, digests }: Reading,
+  { sorted, digests }: DirectoryFiles,
   known: CompiledFiles,
   waits: (path: string) => boolean,
   compile: (texts: readonly PolicyText[]) => Promise<readonly CompiledSet[]>,
@@ -103,33 +103,33 @@ export function isSameFiles(before: CompiledFiles, now: CompiledFiles): boolean 
   return [...now].every(([path, { set }]) => before.get(path)?.set === set);
 }
 
-/** Milliseconds for which the policies of a file that is gone stay: editors and volumes replace files in two steps. */
+/** Milliseconds for which the policies of a missing file stay: editors and volumes replace files in two steps. */
 const AWAY_MS = 5_000;
 
-/** Files that are away, or empty, for a moment. */
-export class AwayFiles {
+/** Keeps track of files that are missing or empty for a moment. */
+export class MissingFiles {
   readonly #missed: (path: string, ms: number) => void;
-  /** When a file was first missed, by path, on the monotonic clock. */
+  /** When each missing file was first missed, on the monotonic clock. */
   #since: ReadonlyMap<string, number> = new Map();
 
-  /** `missed` is called when a file is found to be away, with the milliseconds for which its policies stay. */
+  /** `missed` is called for a file that has just gone missing, with the milliseconds for which its policies stay. */
   constructor(missed: (path: string, ms: number) => void) {
     this.#missed = missed;
   }
 
-  /** Whether another look is needed, because a file that is away may have to go. */
+  /** Whether another reload is needed, because the time of a missing file may run out. */
   get any(): boolean {
     return this.#since.size > 0;
   }
 
-  /** Whether a file that is away at `now` may still come back. */
+  /** Whether a file that is missing at `now` may still come back. */
   waits(path: string, now: number): boolean {
     return now - (this.#since.get(path) ?? now) < AWAY_MS;
   }
 
   /**
-   * Adds the files of `before` that have been missing for less than five seconds, unless another file has their
-   * policies or flux meters by now.
+   * Adds files of `before` that have been missing for less than five seconds, unless other files define their policies or
+   * flux meters now.
    */
   keep(before: CompiledFiles, files: CompiledFiles, now: number): CompiledFiles {
     const missing = [...before].filter(([path]) => !files.has(path));

@@ -38,7 +38,7 @@ interface PolicyServiceOptions {
   readonly clock: Clock;
   readonly compile: (source: string, name: string, text: string) => Promise<CompiledSet>;
   readonly log: Log;
-  /** The rollout of a policy among agents; absent where nobody follows them. */
+  /** The rollout of a policy among agents; absent if agents are not followed. */
   readonly rollout?: ((policy: CompiledPolicy) => PolicyRollout | undefined) | undefined;
 }
 
@@ -48,12 +48,11 @@ const SOURCE = "policy_string";
 /** Milliseconds that a call waits for a store that does not answer. */
 const STORE_MS = 2_000;
 
-/** Milliseconds that a call waits for its write to come into force. The write itself is done by then. */
+/** Milliseconds that a call waits until its finished write is in force. */
 const LONGEST_WAIT_MS = 5_000;
 
 /**
- * Size of the largest dynamic configuration, as JSON in UTF-16 units. It is examined on the thread that answers checks,
- * within some milliseconds.
+ * Largest dynamic configuration, as JSON in UTF-16 units. The thread that answers checks examines it within milliseconds.
  */
 const LARGEST_CONFIG = 256 * 1024;
 
@@ -72,7 +71,7 @@ const FORMATS: Readonly<
 
 export class PolicyService implements PolicyOperations {
   readonly #options: PolicyServiceOptions;
-  /** The last change of each policy that is under way, by name. */
+  /** The last pending change of each policy. */
   readonly #changes = new Map<string, Promise<unknown>>();
 
   constructor(options: PolicyServiceOptions) {
@@ -226,7 +225,7 @@ export class PolicyService implements PolicyOperations {
     return warnings;
   }
 
-  /** The owner of a policy that is not changed over the API; undefined for all others. */
+  /** The owner of a policy that cannot be changed over the API; undefined for all others. */
   #otherOwner(name: string): RunnableCandidate | undefined {
     const owner = this.#options.active.owners.get(name);
     return owner === undefined || POLICY_ORIGINS[owner.origin].changedOverApi ? undefined : owner;
@@ -237,7 +236,7 @@ export class PolicyService implements PolicyOperations {
     return view(policy.document, why === undefined ? "VALID" : "OUTDATED", why ?? "");
   }
 
-  /** Runs the changes of one policy one after the other: a change that compiles quickly must not overtake another. */
+  /** Runs the changes of one policy one after the other, so that none overtakes another. */
   async #inTurn<T>(name: string, change: () => Promise<T>): Promise<T> {
     const before = this.#changes.get(name) ?? Promise.resolve();
     const now = before.then(change, change);
@@ -253,7 +252,7 @@ export class PolicyService implements PolicyOperations {
     if (text.trim() === "") throw refused(["the policy is empty"]);
     this.#assertNotOfOther(name);
     const set = await this.#options.compile(SOURCE, name, text);
-    // A file with this name may have come meanwhile.
+    // Another source may offer this name by now.
     this.#assertNotOfOther(name);
     const [own] = set.policies;
     const faults = this.#faultsOf(name, set);
@@ -261,12 +260,11 @@ export class PolicyService implements PolicyOperations {
     return own;
   }
 
-  /** Logs one line for each change. */
   #logChange(fields: LogFields, what: string): void {
     this.#options.log.info(fields, `policy over the API: ${what}`);
   }
 
-  /** Keys that no component reads are only warned of: another version of the policy may read them. */
+  /** Keys that no component reads only cause warnings, because another version of the policy may read them. */
   #checkConfig(name: string, config: JsonObject): readonly string[] {
     const { active, api } = this.#options;
     const policy = api.policies.get(name)?.compiled ?? active.loops.get(name)?.version.policy;
@@ -278,7 +276,7 @@ export class PolicyService implements PolicyOperations {
     return unreadWarnings(policy, config);
   }
 
-  /** The fault of a name that another source has; undefined when none has it. */
+  /** The fault of a name that another source owns; undefined for none. */
   #heldByOther(name: string): string | undefined {
     const owner = this.#otherOwner(name);
     if (owner === undefined) return undefined;
@@ -290,7 +288,7 @@ export class PolicyService implements PolicyOperations {
     if (held !== undefined) throw new Fault("ALREADY_EXISTS", held);
   }
 
-  /** Reasons for which a compiled text cannot become the policy of this name; empty when it can. */
+  /** Reasons why a compiled text cannot become the policy of this name. */
   #faultsOf(name: string, { policies, findings }: CompiledSet): readonly string[] {
     const [own, ...more] = policies;
     if (more.length > 0) {
@@ -312,7 +310,7 @@ export class PolicyService implements PolicyOperations {
     if (!active.loops.has(name) && !api.policies.has(name)) throw notFound();
   }
 
-  /** Guards a configuration against the removal of its policy meanwhile. Policies of other sources need no guard. */
+  /** Guards a configuration against the concurrent removal of its policy. Policies of other sources need no guard. */
   async #stillStored(name: string): Promise<readonly Guard[]> {
     const key = API_POLICIES + name;
     const { entries } = await this.#options.store.list(key, { timeoutMs: STORE_MS });

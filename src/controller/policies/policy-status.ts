@@ -1,5 +1,4 @@
-// The status of the policies in force. It is computed when it is read, so that a tick pays nothing for it, and a policy
-// takes no memory for its nodes.
+// The status of the policies in force. It is computed when it is read, so it costs ticks no time and policies no memory.
 
 import { listed } from "#base/text/listed.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
@@ -44,7 +43,7 @@ function fill(node: StatusNode, loop: PolicyLoop, { wall, warnings }: Shown): vo
   signals.reportWith(() => ({ message: signalsMessage(loop), error: undefined, at }));
 }
 
-/** Components that an error names. The message lists all. */
+/** The most components that an error names; the message lists all. */
 const MAX_NAMED = 10;
 
 function errorOf(loop: PolicyLoop): string | undefined {
@@ -58,7 +57,7 @@ function errorOf(loop: PolicyLoop): string | undefined {
   return errors.length === 0 ? undefined : errors.join("; ");
 }
 
-/** Faults of the last tick: those of earlier ticks are over. */
+/** The faults of the last tick. */
 function failuresOf({ diagnosis, lastTick }: PolicyLoop): readonly string[] {
   const now = [...diagnosis.faults].filter(([, { tick }]) => tick === lastTick?.number);
   return now.map(([id, { kind, message }]) => `${kind} ${id}: ${message}`);

@@ -1,6 +1,6 @@
-// Collects what the policies in force cannot do although they say so: faults that their documents show, names that no
-// policy and nothing else defines, control points that no check names, signals that never had a value, limiters that fail
-// open. One list feeds the log, the status of each policy and a metric.
+// Collects the warnings about the policies in force: problems in their documents, undefined names, control points that no check
+// names, signals that never had a value, limiters that fail open. One list feeds the log, the status of each policy and a
+// metric.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
@@ -15,31 +15,30 @@ import { Slices } from "#runtime/life/slices.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
 import { POLICY_ORIGINS } from "../policy-source.ts";
-import { type CheckCount, ControlPointWatch } from "./control-point-watch.ts";
-import { LabelWatch, type LimiterCount } from "./label-watch.ts";
+import { type CheckCount, ControlPointWatch, LabelWatch, type LimiterCount } from "./usage.ts";
 
 interface PolicyWarningsOptions {
   readonly loops: () => ReadonlyMap<string, PolicyLoop>;
   readonly clock: Clock;
   readonly log: Pick<Log, "info" | "warn">;
-  /** Tells which metrics exist; undefined where queries go to a Prometheus server, which may have any. */
+  /** Whether a metric exists; undefined if queries go to a Prometheus server, which may have any metric. */
   readonly knowsMetric: ((name: string) => boolean) | undefined;
-  /** The agent groups that have agents; undefined where that is not known. */
+  /** The agent groups that have agents; undefined if unknown. */
   readonly agentGroups: readonly string[] | undefined;
-  /** Checks so far by agent group and control point; undefined where no agent runs in this process. */
+  /** Checks so far by agent group and control point; undefined if no agent runs in this process. */
   readonly checks: (() => Iterable<CheckCount>) | undefined;
   /** Warnings about a Kubernetes object that a policy scales. */
   readonly scaling: (object: ScaledObject) => readonly Omit<PolicyWarning, "path">[];
   /** Warnings about a gateway or a route that a policy attaches to. */
   readonly attaching: (target: Target) => readonly Omit<PolicyWarning, "path">[];
-  /** The number of flows that each limiter has judged so far; empty where no agent runs in this process. */
+  /** The number of flows that each limiter has judged; empty if no agent runs in this process. */
   readonly limiters: () => readonly LimiterCount[];
 }
 
 /** Milliseconds between two examinations. */
 const EXAMINE_MS = 30_000;
 
-/** Most lines that one examination logs. */
+/** The most lines that one examination logs. */
 const MAX_LINES = 20;
 
 const NONE: readonly PolicyWarning[] = [];
@@ -50,10 +49,10 @@ export class PolicyWarnings implements MetricSource {
   readonly #labels: LabelWatch;
   /** By policy name, as of the last examination. */
   #unmet: ReadonlyMap<string, readonly PolicyWarning[]> = new Map();
-  /** Warnings that were logged and still hold, by their lines without the reasons. */
+  /** Lines (without reasons) of warnings that were logged and still hold. */
   #logged: ReadonlySet<string> = new Set();
   #disarm: () => void;
-  /** An examination is under way; another one follows it because something changed since it began. */
+  /** Whether an examination is running, and whether another one must follow because something changed since it began. */
   #examining = false;
   #again = false;
   #closed = false;
@@ -78,9 +77,8 @@ export class PolicyWarnings implements MetricSource {
   }
 
   /**
-   * Examines the policies, in slices and in later turns of the event loop, because there may be thousands. Call it
-   * whenever other policies or versions come into force. Resolves when an examination that saw them is over; one that
-   * fails is logged.
+   * Examines the policies, in slices, because there may be thousands. Call it whenever the policies in force change. Resolves
+   * after an examination that saw the change; a failure is logged.
    */
   async examine(): Promise<void> {
     this.#again = true;
@@ -92,7 +90,7 @@ export class PolicyWarnings implements MetricSource {
         await this.#examineOnce();
       }
     } catch (thrown) {
-      // Nothing depends on it: what is known stays, and the next examination may succeed.
+      // The known warnings stay, and the next examination may succeed.
       const why = Fault.from(thrown).message;
       this.#options.log.warn({ error: thrown }, `policies were not examined for warnings: ${why}`);
     } finally {
@@ -142,13 +140,13 @@ export class PolicyWarnings implements MetricSource {
     this.#disarm = this.#options.clock.alarm(EXAMINE_MS, this.#examineAgain);
   };
 
-  /** The warnings that the document alone does not show. */
+  /** The warnings that the document alone does not reveal. */
   #running({ version, diagnosis }: PolicyLoop): readonly PolicyWarning[] {
     const unmet = this.#unmet.get(version.policy.name) ?? NONE;
     return [...unmet, ...diagnosis.warnings()];
   }
 
-  /** Logs each warning once when it begins and once when it ends, in one line for all policies that share it. */
+  /** Logs the beginning and the end of each warning, in one line for all policies that share it. */
   async #report(loops: readonly PolicyLoop[], slices: Slices): Promise<void> {
     const shared = new Map<string, { readonly line: string; readonly names: Set<string> }>();
     for (const loop of loops) {
@@ -177,7 +175,7 @@ export class PolicyWarnings implements MetricSource {
     this.#logged = new Set(shared.keys());
   }
 
-  /** Leaves out warnings that others log: those of files, with their lines, and conditions that the loop reports. */
+  /** Omits warnings that are logged elsewhere: those of files, with their places, and those of running circuits. */
   #toLog(loop: PolicyLoop): readonly PolicyWarning[] {
     const { policy, origin } = loop.version;
     const own = POLICY_ORIGINS[origin].logsWarnings ? NONE : policy.warnings;

@@ -12,28 +12,28 @@ import { type Credentials, fixedToken, tokenFile } from "./credentials.ts";
 import { fieldOf, textOf } from "./objects.ts";
 
 export interface Access {
-  /** `https://host:port`, with the path of the API where that is not the root. */
+  /** `https://host:port`, and the path of the API if it is not the root. */
   readonly url: string;
-  /** The namespace of this process; `default` where nothing tells. */
+  /** The namespace of this process; `default` when unknown. */
   readonly namespace: string;
   readonly credentials: Credentials;
-  /** Paths of PEM files, empty where there is none. They are read again when they change. */
+  /** Paths of PEM files, empty for none. They are reloaded when they change. */
   readonly files: Readonly<Record<"ca_file" | "cert_file" | "key_file", string>>;
   /** PEM contents in place of files. */
   readonly material: InlineTls;
-  /** Whether any server certificate will do. */
+  /** Whether server certificates are accepted without verification. */
   readonly insecure: boolean;
 }
 
-/** Bytes of the largest kubeconfig. */
+/** Largest kubeconfig, in bytes. */
 const MAX_BYTES = 1024 * 1024;
 
-/** The folder that Kubernetes mounts into every container whose pod has a service account. */
+/** Where Kubernetes mounts the credentials of the pod's service account. */
 export const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /**
  * The kubeconfig that KUBECONFIG names, or else the service account of the pod.
- * @throws Fault FAILED_PRECONDITION where there is neither, INVALID_ARGUMENT for a kubeconfig that cannot be used
+ * @throws Fault FAILED_PRECONDITION if there is neither, INVALID_ARGUMENT for an unusable kubeconfig
  */
 export async function findAccess(
   env: Environment,
@@ -60,7 +60,7 @@ export async function findAccess(
   };
 }
 
-/** Fields of a kubeconfig that change whom this process speaks to or as, and that it cannot honour. */
+/** Fields of a kubeconfig that change the server or the identity and that this client does not support. */
 const REFUSED = {
   cluster: ["tls-server-name", "proxy-url"],
   user: ["exec", "auth-provider", "username", "password", "as"],

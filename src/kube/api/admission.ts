@@ -1,4 +1,4 @@
-// Admission reviews (admission.k8s.io/v1): what the API server asks a webhook, and the answer around what it decides.
+// Admission reviews (admission.k8s.io/v1): the API server's request to a webhook, and the webhook's answer.
 
 import { Fault } from "#base/fault.ts";
 import { fieldOf, textOf } from "./objects.ts";
@@ -7,18 +7,17 @@ const API_VERSION = "admission.k8s.io/v1";
 const KIND = "AdmissionReview";
 
 export interface AdmissionRequest {
-  /** To be repeated in the answer. */
+  /** The answer must repeat it. */
   readonly uid: string;
-  /** Empty for objects of the whole cluster. A new object may not name it itself. */
+  /** Empty for cluster-scoped objects. A new object itself may lack it. */
   readonly namespace: string;
-  /** The whole request, as it was read. */
+  /** The whole request. */
   readonly request: unknown;
 }
 
 /** The decision of a webhook. */
 export interface AdmissionAnswer {
   readonly allowed: boolean;
-  /** The reason of a refusal. */
   readonly message?: string | undefined;
   /** Shown to the person who sent the object. */
   readonly warnings?: readonly string[];
@@ -26,7 +25,7 @@ export interface AdmissionAnswer {
   readonly patch?: readonly object[];
 }
 
-/** @throws Fault INVALID_ARGUMENT for what is no review */
+/** @throws Fault INVALID_ARGUMENT for a body that is not a review */
 export function admissionRequest(body: Uint8Array): AdmissionRequest {
   const review = wantedObject(parsed(body), "body");
   const apiVersion = fieldOf(review, "apiVersion");
@@ -41,7 +40,6 @@ export function admissionRequest(body: Uint8Array): AdmissionRequest {
   return { uid, namespace: textOf(request, "namespace"), request };
 }
 
-/** The body of the answer. */
 export function admissionReply(
   uid: string,
   { allowed, message, warnings = [], patch }: AdmissionAnswer,

@@ -13,6 +13,7 @@ import {
 } from "#client/http.ts";
 import type { Environment, HttpClientSettings, ProxySettings } from "#client/http-settings.ts";
 import type { Access } from "./access.ts";
+import { replyFault } from "./error-replies.ts";
 import { linesOf } from "./lines.ts";
 import {
   asObject,
@@ -23,11 +24,10 @@ import {
   type Resource,
   textOf,
 } from "./objects.ts";
-import { refusalOf } from "./refusal.ts";
 
 export interface KubeClientOptions {
   readonly access: Access;
-  /** `kubernetes_client.http_client`. Its certificates count before those of the access. */
+  /** `kubernetes_client.http_client`. Its certificates take precedence over those of `access`. */
   readonly settings: HttpClientSettings;
   readonly proxy: ProxySettings;
   readonly env: Environment;
@@ -35,9 +35,9 @@ export interface KubeClientOptions {
   readonly log?: Pick<Log, "debug" | "info" | "warn">;
 }
 
-/** Restricts which objects of a kind are meant. */
+/** Selects objects of a kind. */
 export interface Selection {
-  /** All namespaces, unless given. */
+  /** All namespaces by default. */
   readonly namespace?: string | undefined;
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
@@ -55,27 +55,25 @@ export type Patch =
 export interface Page {
   readonly items: readonly KubeObject[];
   readonly resourceVersion: string;
-  /** For the next page; empty after the last one. */
+  /** Token of the next page; empty on the last one. */
   readonly next: string;
 }
 
 export interface WatchRequest extends Selection {
   readonly resourceVersion: string;
-  /** After this many seconds the server ends the watch. */
+  /** The server ends the watch after this time. */
   readonly seconds: number;
   readonly signal: AbortSignal;
 }
 
-/** Bytes of one page: five hundred objects of the largest usual size. */
+/** Largest page, in bytes: five hundred objects of the largest usual size. */
 const MAX_PAGE = 64 * 1024 * 1024;
-/** Bytes of one event: etcd keeps no object of more than 1.5 MiB, and JSON is larger than what it keeps. */
+/** Largest event, in bytes: etcd stores objects up to 1.5 MiB, and their JSON is larger. */
 const MAX_EVENT = 8 * 1024 * 1024;
 const PAGE = 500;
 /** Media type of lists without specs and statuses. */
 const METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-/**
- * Bounds of repeating a call because the server is busy: the number of repetitions, and the longest pause before each.
- */
+/** Limits for repeating a call to a busy server: the number of repetitions, and the longest pause before each. */
 const MAX_REPEATS = 5;
 const LONGEST_PAUSE_S = 30;
 
@@ -114,7 +112,6 @@ export class KubeClient {
     this.#streams = new HttpClient({ ...http, unlimited: true });
   }
 
-  /** The namespace of this process. */
   get namespace(): string {
     return this.#options.access.namespace;
   }
@@ -124,14 +121,14 @@ export class KubeClient {
     return asObject(await this.#call({ method: "GET", path: pathOf(resource, place), signal }));
   }
 
-  /** Any document of the API, such as a list of resources, in the form that `accept` names. */
+  /** Reads any document of the API, such as a list of resources, in the media type `accept`. */
   read(path: string, signal?: AbortSignal, accept?: string): Promise<unknown> {
     return this.#call({ method: "GET", path, signal, accept });
   }
 
   /**
-   * Up to five hundred objects, whole or only their metadata. A page after the first is of the same state as the first.
-   * @throws Fault OUT_OF_RANGE when the state of the first page is gone
+   * Up to five hundred objects, whole or only their metadata. All pages show the state of the first.
+   * @throws Fault OUT_OF_RANGE when that state has expired
    */
   async page(
     resource: Resource,
@@ -154,13 +151,28 @@ export class KubeClient {
     };
   }
 
+  /** All objects. Only one page is in memory at a time. */
+  async *list(
+    resource: Resource,
+    selection: Selection,
+    signal?: AbortSignal,
+    form: "whole" | "metadata" = "whole",
+  ): AsyncGenerator<KubeObject> {
+    let from = "";
+    do {
+      const page = await this.page(resource, selection, from, signal, form);
+      yield* page.items;
+      from = page.next;
+    } while (from !== "");
+  }
+
   /** @throws Fault ALREADY_EXISTS */
   async create(resource: Resource, object: KubeObject, signal?: AbortSignal): Promise<KubeObject> {
     const path = pathOf(resource, { namespace: object.metadata.namespace });
     return asObject(await this.#call({ method: "POST", path, body: object, signal }));
   }
 
-  /** Replaces an object. @throws Fault ABORTED when it has another resourceVersion than the given one */
+  /** Replaces an object. @throws Fault ABORTED when its resourceVersion has changed */
   async update(
     resource: Resource,
     object: KubeObject,
@@ -184,7 +196,7 @@ export class KubeClient {
     return asObject(await this.#call(call));
   }
 
-  /** Does nothing where there is no such object. */
+  /** Does nothing if the object does not exist. */
   async delete(resource: Resource, place: Place, signal?: AbortSignal): Promise<void> {
     try {
       await this.#call({ method: "DELETE", path: pathOf(resource, place), signal });
@@ -193,7 +205,7 @@ export class KubeClient {
     }
   }
 
-  /** The events since a version of the list, one line of JSON each. Resolves when the server has begun to send them. */
+  /** The events since a version of the list, one line of JSON each. Resolves when the response begins. */
   async watch(
     resource: Resource,
     { namespace, seconds, signal, ...rest }: WatchRequest,
@@ -206,7 +218,8 @@ export class KubeClient {
     };
     const call: Call = { method: "GET", path: pathOf(resource, { namespace }), query, signal };
     const stream = await this.#authorized(call, (request) => this.#streams.stream(request));
-    if (stream.status !== 200) throw refusalOf(nameOf(call), stream.status, await readJson(stream));
+    if (stream.status !== 200)
+      throw replyFault(nameOf(call), stream.status, await readJson(stream));
     return linesOf(stream.body, MAX_EVENT);
   }
 
@@ -214,7 +227,7 @@ export class KubeClient {
     await Promise.all([this.#http.close(), this.#streams.close()]);
   }
 
-  /** Repeats the call while the server says that it is busy, and resolves with the body of its reply. */
+  /** Repeats the call while the server is busy. Resolves with the body of the reply. */
   async #call(call: Call): Promise<unknown> {
     for (let repeats = 0; ; repeats++) {
       const { status, headers, body } = await this.#authorized(call, (request) =>
@@ -223,7 +236,7 @@ export class KubeClient {
       if (status >= 200 && status < 300) return jsonOf(nameOf(call), body);
       const seconds = retryAfter(status, headers["retry-after"]);
       if (seconds === undefined || repeats >= MAX_REPEATS) {
-        throw refusalOf(nameOf(call), status, parsed(body.toString("utf8")));
+        throw replyFault(nameOf(call), status, parsed(body.toString("utf8")));
       }
       const { clock } = this.#options;
       await pause(seconds * 1_000, clock, call.signal ?? NEVER());
@@ -231,7 +244,7 @@ export class KubeClient {
     }
   }
 
-  /** Sends a request, once more with another token where the server refuses the first and there is another by now. */
+  /** Sends a request. If the server rejects the token and there is a newer one, sends it once more. */
   async #authorized<T extends { readonly status: number }>(
     call: Call,
     send: (request: HttpClientRequest) => Promise<T>,
@@ -280,7 +293,7 @@ function bodyOf(patch: Patch): Pick<Call, "body" | "contentType" | "query"> {
   return { body: patch.apply, contentType: "application/apply-patch+yaml", query };
 }
 
-/** Seconds after which a call is to be made again; undefined where that is pointless. */
+/** Seconds until the call may be repeated; undefined if repeating is pointless. */
 function retryAfter(status: number, header: string | undefined): number | undefined {
   if (header === undefined || (status !== 429 && status < 500)) return undefined;
   const seconds = Number(header);
@@ -301,7 +314,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The short body of a refusal. */
+/** The body of an error reply, up to a limit. */
 async function readJson({ body }: HttpClientStream): Promise<unknown> {
   const parts: Uint8Array[] = [];
   let size = 0;

@@ -1,5 +1,4 @@
-// The credentials of this process for the API server: a bearer token, or nothing where a client certificate identifies
-// it.
+// The credentials of this process for the API server: a bearer token, or nothing if a client certificate identifies it.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
@@ -7,26 +6,25 @@ import { readTextFile } from "#runtime/life/text-file.ts";
 
 export interface Credentials {
   /**
-   * The value of the authorization header; undefined where there is none.
+   * The value of the authorization header; undefined for none.
    * @throws Fault UNAUTHENTICATED when the token cannot be read
    */
   authorization(): Promise<string | undefined>;
-  /** Called when the server refused this value. Returns whether there is another one now. */
+  /** Called when the server rejected this value. Returns whether there is a newer one. */
   refused(authorization: string | undefined): Promise<boolean>;
 }
 
-/** Bytes of the longest token. */
+/** Longest token, in bytes. */
 const MAX_BYTES = 64 * 1024;
-/** Milliseconds for which a token that was read is used. Tokens of pods are replaced long before they end. */
+/** Milliseconds for which a token is cached. Tokens of pods are replaced long before they expire. */
 const KEPT_MS = 60_000;
 
-/** A token that never changes; undefined for none. */
 export function fixedToken(token: string | undefined): Credentials {
   const value = token === undefined ? undefined : `Bearer ${token}`;
   return { authorization: async () => value, refused: async () => false };
 }
 
-/** A token in a file, which is read again every minute and whenever the server refuses it. */
+/** A token in a file, reloaded every minute and whenever the server rejects it. */
 export function tokenFile(path: string, clock: Clock): Credentials {
   let known: { readonly value: string; readonly at: number } | undefined;
   const read = async () => {

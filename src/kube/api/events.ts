@@ -1,5 +1,5 @@
-// Events about objects, which `kubectl describe` shows below them. They are for people and best effort: an event that
-// cannot be written is dropped, and nothing waits for one.
+// Events about objects, which `kubectl describe` shows. They are best effort: an event that cannot be written is dropped, and
+// nothing waits for one.
 
 import { randomBytes } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
@@ -34,13 +34,16 @@ export interface EventRecorderOptions {
 
 const EVENTS: Resource = { group: "events.k8s.io", version: "v1", plural: "events" };
 const CONTROLLER = "sluice-controller";
-/** The longest note that the API server takes. */
+/** The longest note that the API server accepts. */
 const MAX_NOTE = 1_024;
-/** The longest name of an object less the suffix of an event's name. */
+/** The longest name of an object, without the suffix of an event's name. */
 const MAX_NAME = 230;
-/** Events that wait to be written. */
+/** The most events that wait to be written. */
 const MAX_WAITING = 500;
-/** In each window an object gets a few events at most, and none twice in a row: what flaps must not flood the server. */
+/**
+ * An object gets only a few events per window, and never the same one twice in a row, so that flapping does not flood the
+ * server.
+ */
 const WINDOW_MS = 600_000;
 const MAX_PER_OBJECT = 20;
 const MAX_OBJECTS = 10_000;
@@ -54,11 +57,11 @@ interface Recent {
 export class EventRecorder {
   readonly #options: EventRecorderOptions;
   readonly #waiting: KubeObject[] = [];
-  /** What each object got in its window, oldest window first. */
+  /** The events of each object in its window, oldest window first. */
   readonly #recent = new Map<string, Recent>();
   readonly #stop = new AbortController();
   #writing: Promise<void> | undefined;
-  /** The reason why the last event was not written; "" where it was. */
+  /** The reason why the last event was not written; empty if it was. */
   #failing = "";
 
   constructor(options: EventRecorderOptions) {
@@ -74,7 +77,6 @@ export class EventRecorder {
     });
   };
 
-  /** Drops the events that wait. */
   async close(): Promise<void> {
     this.#stop.abort();
     await this.#writing;
@@ -89,7 +91,7 @@ export class EventRecorder {
     let recent = this.#recent.get(key);
     if (recent === undefined || now - recent.since >= WINDOW_MS) {
       recent = { since: now, count: 0, last: "" };
-      // Put last, so that the first of the map has the oldest window.
+      // Reinserted, so that the map stays ordered by window.
       this.#recent.delete(key);
       this.#recent.set(key, recent);
       const [oldest] = this.#recent.keys();

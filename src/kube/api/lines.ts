@@ -1,12 +1,12 @@
-// Splits the body of a watch into lines, one event each.
+// Splits the body of a watch into lines. Each line is one event.
 
 import { Fault } from "#base/fault.ts";
 
 const NEWLINE = 0x0a;
 
 /**
- * The lines without their ends; empty ones are left out.
- * @throws Fault RESOURCE_EXHAUSTED for a line of more than `most` bytes, UNAVAILABLE where the body ends within a line
+ * The lines without their terminators and without empty lines.
+ * @throws Fault RESOURCE_EXHAUSTED for a line of more than `most` bytes, UNAVAILABLE if the body ends within a line
  */
 export async function* linesOf(
   body: AsyncIterable<Uint8Array>,

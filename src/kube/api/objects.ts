@@ -1,12 +1,12 @@
-// Objects of the Kubernetes API as far as Sluice reads them, and the paths under which they are found.
+// Objects of the Kubernetes API: the fields that Sluice reads, and their paths.
 
 export interface ObjectMeta {
   readonly name: string;
-  /** Absent for objects of the whole cluster. */
+  /** Absent for cluster-scoped objects. */
   readonly namespace?: string;
   readonly uid?: string;
   readonly resourceVersion?: string;
-  /** Counts changes of all but metadata and status. */
+  /** Incremented by changes of everything but metadata and status. */
   readonly generation?: number;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
@@ -15,13 +15,13 @@ export interface ObjectMeta {
   readonly ownerReferences?: readonly OwnerReference[];
 }
 
-/** An object with which another one goes away. */
+/** An object whose deletion also deletes the object that refers to it. */
 export interface OwnerReference {
   readonly apiVersion: string;
   readonly kind: string;
   readonly name: string;
   readonly uid: string;
-  /** Whether it is the one that manages the other, as a Deployment does its ReplicaSets. */
+  /** Whether it manages the other object, as a Deployment manages its ReplicaSets. */
   readonly controller?: boolean;
 }
 
@@ -31,7 +31,7 @@ export interface KubeObject {
   readonly metadata: ObjectMeta;
 }
 
-/** One kind of object, as its path names it. */
+/** A kind of object, as in paths. */
 export interface Resource {
   /** Empty for the core group. */
   readonly group: string;
@@ -39,14 +39,13 @@ export interface Resource {
   readonly plural: string;
 }
 
-/** The place of objects: without a name all objects of a namespace, without a namespace those of the whole cluster. */
+/** Without a name: all objects of the namespace. Without a namespace: objects of the whole cluster. */
 export interface Place {
   readonly namespace?: string | undefined;
   readonly name?: string | undefined;
   readonly subresource?: "status" | "scale";
 }
 
-/** The path of an object or of a collection. */
 export function pathOf(
   { group, version, plural }: Resource,
   { namespace, name, subresource }: Place = {},
@@ -62,12 +61,12 @@ export function pathOf(
   return `/${parts.map(encodeURIComponent).join("/")}`;
 }
 
-/** `namespace/name`, or the name of an object of the whole cluster. */
+/** `namespace/name`, or the name of a cluster-scoped object. */
 export function keyOf({ metadata: { namespace, name } }: KubeObject): string {
   return namespace === undefined ? name : `${namespace}/${name}`;
 }
 
-/** Throws a TypeError for what is no object of the API. */
+/** @throws TypeError for a value that is not an object of the API */
 export function asObject(value: unknown): KubeObject {
   const metadata = fieldOf(value, "metadata");
   if (typeof fieldOf(metadata, "name") !== "string") {
@@ -76,10 +75,16 @@ export function asObject(value: unknown): KubeObject {
   return value as KubeObject;
 }
 
-/** A field of something that may be no object; undefined where there is none. */
+/** A field of a value that need not be an object; undefined where there is none. */
 export function fieldOf(value: unknown, name: string): unknown {
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
   return (value as Readonly<Record<string, unknown>>)[name];
+}
+
+/** A field that is a list; empty where it is not. */
+export function listOf(value: unknown, name: string): readonly unknown[] {
+  const field = fieldOf(value, name);
+  return Array.isArray(field) ? field : [];
 }
 
 /** A field that is text; "" where it is not. */

@@ -1,6 +1,6 @@
-// Follows all objects of a kind: lists them, then watches what changes. When the watch breaks it goes on from where it
-// was; where the server no longer knows that state, the objects are listed again and compared with those that are known.
-// A reader therefore hears of what changed and of nothing else, and while the server is away it keeps the last state.
+// Follows all objects of a kind: lists them, then watches for changes. A watch that breaks resumes from the last version. If
+// the server no longer has that version, the objects are listed again and compared with the known ones. So the reader is
+// told of changes only, and keeps the last state while the server is away.
 
 import { setImmediate } from "node:timers/promises";
 import { pause } from "#base/async/wait.ts";
@@ -8,6 +8,7 @@ import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { KubeClient, Selection } from "./client.ts";
+import { eventFault } from "./error-replies.ts";
 import {
   asObject,
   fieldOf,
@@ -17,44 +18,43 @@ import {
   type Resource,
   textOf,
 } from "./objects.ts";
-import { watchRefusal } from "./refusal.ts";
 
-/** Changes of objects, by their keys: `namespace/name`. */
+/** Changed objects by key (`namespace/name`). */
 export interface Changes<T> {
   readonly puts: ReadonlyMap<string, T>;
   readonly deletes: readonly string[];
 }
 
-/** Whether the known state is the present one. */
+/** Whether the known objects are up to date. */
 export type Following =
   | { readonly state: "starting" }
   | { readonly state: "following" }
-  /** The known objects may be out of date. Another attempt follows. */
+  /** The known objects may be out of date; another attempt follows. */
   | { readonly state: "away"; readonly fault: Fault };
 
 export interface ReflectorOptions<T> {
   readonly client: KubeClient;
   readonly resource: Resource;
   readonly selection?: Selection;
-  /** Reduces an object to what is kept of it; undefined leaves it out. Called for each new version of an object. */
+  /** Reduces an object to the part that is kept; undefined leaves it out. Called for each new version. */
   readonly keep: (object: KubeObject) => T | undefined;
   /** Called after the first list, even when it is empty, and after each change. */
   readonly changed: (changes: Changes<T>) => void;
-  /** Called when the state changes, and with each fault that is another one than before. */
+  /** Called when the state changes, and for each new fault. */
   readonly followed?: (following: Following) => void;
   readonly clock: Clock;
   readonly chance: Chance;
-  /** The most objects that are kept; 100 000 by default. More of them are a fault, and the known ones stay. */
+  /** The most objects that are kept; 100 000 by default. More objects are a fault, and the known ones stay. */
   readonly most?: number;
 }
 
 /** Numbers of events, for metrics and tests. */
 export interface ReflectorCounts {
-  /** Lists that were begun, the first one included. */
+  /** Lists that were started, including the first one. */
   lists: number;
-  /** Watches that were begun. */
+  /** Watches that were started. */
   watches: number;
-  /** Events, bookmarks included. */
+  /** Events, including bookmarks. */
   events: number;
 }
 
@@ -66,17 +66,20 @@ interface Known<T> {
 }
 
 const MAX_OBJECTS = 100_000;
-/** Milliseconds before another attempt, the first time and at most, and their random share. */
+/** Milliseconds before another attempt: the first pause, the longest one, and their random share. */
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
 const JITTER = 0.5;
-/** Seconds of a watch: drawn between once and twice as many, so that those of many processes do not end together. */
+/**
+ * Shortest watch, in seconds. The actual length is random, up to twice as long, so that the watches of many processes do not
+ * end together.
+ */
 const WATCH_S = 300;
-/** Milliseconds that the server may be late in ending a watch, before it is taken to be gone. */
+/** Milliseconds by which the server may end a watch late before it counts as away. */
 const LATE_MS = 15_000;
-/** A watch that ended sooner and brought nothing counts as a failure. */
+/** A watch that ends sooner without an event counts as a failure. */
 const SHORT_MS = 1_000;
-/** Objects that are compared before others get a turn of the event loop. */
+/** Objects that are compared before the event loop turns. */
 const SLICE = 500;
 
 export class Reflector<T> {
@@ -84,7 +87,7 @@ export class Reflector<T> {
   readonly #options: ReflectorOptions<T>;
   readonly #known = new Map<string, Known<T>>();
   readonly #stop = new AbortController();
-  /** The version from which a watch goes on; empty when the objects are to be listed. */
+  /** The version from which the next watch resumes; empty to list the objects first. */
   #version = "";
   #following: Following = { state: "starting" };
   #ended: Promise<void> = Promise.resolve();
@@ -97,7 +100,6 @@ export class Reflector<T> {
     return this.#following;
   }
 
-  /** The number of objects that are kept. */
   get size(): number {
     return this.#known.size;
   }
@@ -111,8 +113,8 @@ export class Reflector<T> {
   }
 
   /**
-   * Lists the objects once, and from then on follows them until `close`.
-   * @throws Fault when they cannot be listed; then nothing is followed
+   * Lists the objects, then follows them until `close`.
+   * @throws Fault when they cannot be listed; nothing is followed then
    */
   async start(): Promise<void> {
     await this.#list();
@@ -120,7 +122,7 @@ export class Reflector<T> {
     this.#ended = this.#run();
   }
 
-  /** The same, but an API server that is away is tried again, and nothing is thrown. */
+  /** Like `start`, but retries while the API server is away, and never throws. */
   follow(): void {
     this.#ended = this.#run();
   }
@@ -142,7 +144,7 @@ export class Reflector<T> {
         if (signal.aborted) return;
         const fault = faultOf(thrown);
         if (fault.code === "OUT_OF_RANGE") this.#version = "";
-        // A state that is too old is no failure of the server: it is listed again at once, but not for ever.
+        // An expired version is not a failure of the server: list again at once, but only once.
         if (fault.code !== "OUT_OF_RANGE" || failures > 0) this.#report({ state: "away", fault });
         failures += 1;
         if (fault.code === "OUT_OF_RANGE" && failures === 1) continue;
@@ -178,7 +180,7 @@ export class Reflector<T> {
     this.#apply(puts, [...gone], true);
   }
 
-  /** Returns whether the watch worked. Rejects with what the server refuses, or with why it broke off. */
+  /** Returns whether the watch worked. Rejects when the server refuses it or the connection breaks. */
   async #watch(): Promise<boolean> {
     const { client, resource, selection = {}, clock, chance } = this.#options;
     const seconds = Math.round(WATCH_S * (1 + chance()));
@@ -201,7 +203,7 @@ export class Reflector<T> {
       this.#report({ state: "following" });
       for await (const line of lines) this.#event(line);
     } catch (thrown) {
-      // The server should have ended the watch long ago, and another one shows whether it is there.
+      // The server should have ended the watch before; the next watch shows whether it is reachable.
       const isLate = abort.signal.aborted && !signal.aborted;
       if (!isLate) throw thrown;
     } finally {
@@ -217,7 +219,7 @@ export class Reflector<T> {
     this.counts.events += 1;
     const type = textOf(event, "type");
     const content = fieldOf(event, "object");
-    if (type === "ERROR") throw watchRefusal(`watch ${pathOf(resource)}`, content);
+    if (type === "ERROR") throw eventFault(`watch ${pathOf(resource)}`, content);
     if (type === "BOOKMARK") {
       this.#version = textOf(fieldOf(content, "metadata"), "resourceVersion") || this.#version;
       return;
@@ -230,7 +232,7 @@ export class Reflector<T> {
     this.#version = object.metadata.resourceVersion ?? this.#version;
   }
 
-  /** Whether an object is another version than the known one, or another object of the same name. */
+  /** Whether this is a new version, or a new object of the same name. */
   #differs(key: string, { metadata }: KubeObject): boolean {
     const known = this.#known.get(key);
     const { uid = "", resourceVersion = "" } = metadata;
@@ -242,7 +244,7 @@ export class Reflector<T> {
     return { uid, version, value: this.#options.keep(object) };
   }
 
-  /** Tells the reader, unless nothing changed for it. */
+  /** Calls the reader, unless nothing changed for it. */
   #apply(puts: ReadonlyMap<string, Known<T>>, gone: readonly string[], always = false): void {
     const told = new Map<string, T>();
     const deletes: string[] = [];
@@ -279,10 +281,10 @@ function pauseMs(failures: number, chance: number): number {
   return ms * (1 - JITTER * chance);
 }
 
-/** An error as a Fault. Any other error than a Fault comes from a reply that cannot be read. */
+/** Errors other than Faults come from replies that cannot be parsed. */
 function faultOf(thrown: unknown): Fault {
   if (thrown instanceof Fault) return thrown;
-  const message = "the API server sent what cannot be read as an event or a list";
+  const message = "the API server sent something that is not an event or a list";
   return new Fault("UNAVAILABLE", message, { cause: thrown });
 }
 

@@ -1,4 +1,4 @@
-// Follows the EndpointSlices and Services of the whole cluster. While the API server is away, what was known last stays.
+// Follows the EndpointSlices and Services of the whole cluster. The last known state stays while the API server is away.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
@@ -24,9 +24,9 @@ interface DiscoveryOptions {
   readonly client: KubeClient;
   /** The domain of the cluster, such as `cluster.local`. */
   readonly domain: string;
-  /** Called when both kinds of objects are followed, and with the fault when one of them no longer is. */
+  /** Called with undefined when both kinds of objects are followed, and with a fault when one of them is not. */
   readonly followed: (fault: Fault | undefined) => void;
-  /** Called with each address whose entity may differ from now on. */
+  /** Called with each address whose entity may have changed. */
   readonly changed?: ((address: string) => void) | undefined;
   readonly clock: Clock;
   readonly chance: Chance;
@@ -43,7 +43,7 @@ export class Discovery {
   readonly entities: Entities;
   readonly #reflectors: readonly Reflector<readonly Entity[]>[];
   readonly #options: DiscoveryOptions;
-  /** Resolves when all objects have been listed once. */
+  /** Resolves after the first list of all objects. */
   readonly listed: Promise<unknown>;
 
   constructor(options: DiscoveryOptions) {
@@ -87,13 +87,12 @@ export class Discovery {
   }
 }
 
-/** The domain of a cluster that says nothing else. */
+/** The default domain of clusters. */
 const USUAL_DOMAIN = "cluster.local";
 const RESOLVER = "/etc/resolv.conf";
-/** Bytes of the largest configuration of a resolver. */
+/** Largest resolver configuration, in bytes. */
 const MOST = 64 * 1024;
 
-/** Words of the log before the reason. */
 const NOT_FOLLOWED = "pods and services are not followed, and what is known stays";
 const FOLLOWED_AGAIN = "pods and services are followed again";
 
@@ -110,15 +109,14 @@ interface OpenDiscovery extends Omit<StartDiscovery, "client"> {
 
 interface OpenedDiscovery {
   readonly entities: Entities;
-  /** Resolves when all objects have been listed once. */
+  /** Resolves after the first list of all objects. */
   readonly listed: Promise<unknown>;
   close(): Promise<void>;
 }
 
 /**
- * Begins to discover with a client of its own, and tries again for as long as the API server is away. The log has one line
- * when that begins and one when it ends.
- * @throws Fault when it is unknown where the API server is, or its certificates cannot be used
+ * Starts discovery with a client of its own, and logs the beginning and the end of an outage of the API server.
+ * @throws Fault when the address of the API server is unknown, or its certificates cannot be used
  */
 export async function openDiscovery(options: OpenDiscovery): Promise<OpenedDiscovery> {
   const { settings, proxy, env, clock, chance, log, followed, changed } = options;
@@ -142,7 +140,7 @@ export async function openDiscovery(options: OpenDiscovery): Promise<OpenedDisco
   };
 }
 
-/** The same with a client that the caller has, and without lines about an API server that is away. */
+/** Starts discovery with the caller's client; the caller logs outages. */
 export async function startDiscovery(options: StartDiscovery): Promise<OpenedDiscovery> {
   const { log, followed } = options;
   const domain =

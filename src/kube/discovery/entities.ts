@@ -1,11 +1,11 @@
-// The cluster's network by IP address: the pod or service at an address, and the services to which it belongs. The
-// result depends only on what the objects say now, never on the order in which they came.
+// The cluster's network by IP address: the pod or service at an address, and its services. The result depends only on the
+// present objects, never on the order in which they arrived.
 
 import type { Entity } from "#base/net/entity.ts";
 
-/** The most addresses that objects may name together. Those beyond are left out, and counted. */
+/** The most addresses that are kept. Further ones are left out and counted. */
 const MOST = 200_000;
-/** The share of `most` at or below which addresses that were left out are taken in. */
+/** Addresses that were left out are added again when at most this share of `most` is used. */
 const REFILL_BELOW = 0.9;
 const NONE: readonly string[] = [];
 
@@ -19,28 +19,27 @@ export class Entities {
   readonly #changed: (address: string) => void;
   readonly #objects = new Map<string, readonly Entity[]>();
   readonly #byAddress = new Map<string, Entity>();
-  /** Addresses that are named more than once, with everything that is named there. */
+  /** Entities by address, for addresses with several. */
   readonly #shared = new Map<string, readonly Entity[]>();
   #named = 0;
   #leftOut = 0;
 
-  /** `changed` is called with each address whose entity may differ from now on. */
+  /** `changed` is called with each address whose entity may have changed. */
   constructor(most = MOST, changed: (address: string) => void = () => undefined) {
     this.#most = most;
     this.#changed = changed;
   }
 
-  /** The number of addresses that are known. */
   get size(): number {
     return this.#byAddress.size;
   }
 
-  /** Number of addresses in objects that are left out, because there are too many. */
+  /** Number of addresses that are left out because there are too many. */
   get leftOut(): number {
     return this.#leftOut;
   }
 
-  /** The services at an address in canonical form; empty when it is unknown. */
+  /** The services at a canonical address; empty when it is unknown. */
   byAddress(address: string): readonly string[] {
     return this.#byAddress.get(address)?.services ?? NONE;
   }
@@ -67,7 +66,7 @@ export class Entities {
     return new Map([...found].map(([name, entities]) => [name, merged(entities)]));
   }
 
-  /** Replaces what an object names. */
+  /** Replaces the entities that an object names. */
   set(object: string, entities: readonly Entity[]): void {
     this.#remove(object);
     this.#objects.set(object, entities);
@@ -121,7 +120,7 @@ export class Entities {
     this.#changed(address);
   }
 
-  /** Takes in what was left out, once there is room for more than a few. */
+  /** Adds addresses that were left out, once there is room for more than a few. */
   #fill(): void {
     if (this.#leftOut === 0 || this.#named > this.#most * REFILL_BELOW) return;
     this.#leftOut = 0;

@@ -1,9 +1,9 @@
-// The addresses that EndpointSlices and Services name. Anything in them may be absent: an address without a target is
-// no fault, it only has no name.
+// The addresses in EndpointSlices and Services. Every field may be absent: an address without a target has no name, and that
+// is not a fault.
 
 import type { Entity } from "#base/net/entity.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
-import { fieldOf, type KubeObject, type Resource, textOf } from "../api/objects.ts";
+import { fieldOf, type KubeObject, listOf, type Resource, textOf } from "../api/objects.ts";
 
 export const ENDPOINT_SLICES: Resource = {
   group: "discovery.k8s.io",
@@ -14,12 +14,11 @@ export const SERVICES: Resource = { group: "", version: "v1", plural: "services"
 
 /** Label of an EndpointSlice: the Service whose endpoints it has. */
 const SERVICE_NAME = "kubernetes.io/service-name";
-/** In place of an address: a Service has none, and clients use its endpoints. */
+/** Stands in place of an address in headless Services. */
 const HEADLESS = "None";
 
 /**
- * The pods of an EndpointSlice that get requests: those that are ready, and those that still serve while they end.
- * Undefined where there are none.
+ * The pods of an EndpointSlice that receive requests: ready ones, and terminating ones that still serve. Undefined for none.
  */
 export function podsOf(object: KubeObject, domain: string): readonly Entity[] | undefined {
   const { namespace = "", labels } = object.metadata;
@@ -41,7 +40,7 @@ export function podsOf(object: KubeObject, domain: string): readonly Entity[] | 
   return found.size === 0 ? undefined : [...found.values()];
 }
 
-/** The addresses of a Service of type ClusterIP itself; undefined where it has none. */
+/** The addresses of a Service of type ClusterIP; undefined for none. */
 export function clusterAddressesOf(
   object: KubeObject,
   domain: string,
@@ -62,8 +61,7 @@ export function clusterAddressesOf(
 }
 
 /**
- * The domain of the cluster by the resolver's configuration of a pod, which searches `svc.DOMAIN`; undefined where it
- * does not.
+ * The domain of the cluster, from the search list of a pod's resolver (`svc.DOMAIN`); undefined if it is not there.
  */
 export function clusterDomainOf(resolvConf: string): string | undefined {
   for (const line of resolvConf.split("\n")) {
@@ -83,11 +81,6 @@ function nameOf(service: string, namespace: string, domain: string): string {
 function serves(endpoint: unknown): boolean {
   const conditions = fieldOf(endpoint, "conditions");
   return fieldOf(conditions, "ready") !== false || fieldOf(conditions, "serving") === true;
-}
-
-function listOf(value: unknown, name: string): readonly unknown[] {
-  const field = fieldOf(value, name);
-  return Array.isArray(field) ? field : [];
 }
 
 function textsOf(value: unknown, name: string): readonly string[] {

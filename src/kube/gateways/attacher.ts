@@ -1,5 +1,5 @@
-// Attaches policies to gateways and routes: follows these and what control planes say, and writes the objects that let
-// gateways ask agents. What is to be written is a function of the objects that are known, so their order does not matter.
+// Attaches policies to gateways and routes: follows gateways, routes and the status of control planes, and writes the objects
+// that make gateways call agents. The writes are a function of the known objects, so their order does not matter.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
@@ -9,7 +9,8 @@ import type { Target } from "#policy/document/targets.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
 import { needsAttachment } from "#policy/unmet-needs.ts";
 import type { KubeClient } from "../api/client.ts";
-import { fieldOf, type OwnerReference, pathOf } from "../api/objects.ts";
+import { fieldOf, listOf, type OwnerReference, pathOf } from "../api/objects.ts";
+import type { AttachSettings } from "./attach-settings.ts";
 import {
   type Attachment,
   attachmentOf,
@@ -17,35 +18,34 @@ import {
   type ControlPlane,
   has,
   objectName,
-  type Wanted,
+  type WantedObject,
 } from "./attachment.ts";
 import { GatewayClasses, GatewayObjects } from "./followed.ts";
-import type { AttachSettings } from "./settings.ts";
 
 export interface AttacherOptions {
   readonly client: KubeClient;
   readonly settings: AttachSettings;
-  /** The fault of a target changed. */
+  /** Called when the fault of a target changed. */
   readonly changed: () => void;
-  /** Called with the reason when gateways and routes are not known, and with undefined when they are. */
+  /** Called with a fault when gateways and routes are unknown, and with undefined when they are known. */
   readonly followed: (fault: Fault | undefined) => void;
-  /** Nothing is attached here any more. */
+  /** Called after `close`. */
   readonly closed: () => void;
   readonly clock: Clock;
   readonly chance: Chance;
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-/** A policy resource and what it attaches to. */
+/** A policy resource and its targets. */
 export interface Attached {
   readonly namespace: string;
   readonly owner: OwnerReference;
-  /** Undefined where its document has faults: what was written for it stays. */
+  /** Undefined for an invalid document: existing objects stay. */
   readonly targets: readonly Target[] | undefined;
 }
 
 const MANAGER = "sluice-controller";
-/** Milliseconds after which what could not be written, or what somebody else has changed, is written again. */
+/** Milliseconds until an object that could not be written, or that somebody else changed, is written again. */
 const RETRY_MS = 5_000;
 const WRITTEN = "it has just been configured";
 const UNDER_WAY = "the controller has not looked at it yet";
@@ -53,11 +53,11 @@ const UNDER_WAY = "the controller has not looked at it yet";
 interface Write {
   readonly text: string;
   readonly at: number;
-  /** The version that was known before it; undefined where there was none. */
+  /** The version that it replaced; undefined for a new object. */
   readonly replaced: string | undefined;
-  /** It undid what somebody else had done to the write before. */
+  /** Whether it reverted somebody else's change of the previous write. */
   readonly corrects: boolean;
-  /** The watch has brought it. */
+  /** Whether the watch has reported it. */
   seen: boolean;
 }
 
@@ -71,12 +71,12 @@ export class Attacher {
   #policies: readonly Attached[] = [];
   /** Control points of their targets. */
   #wanted: ReadonlySet<string> = new Set();
-  /** Of what was set last, to see whether it changes. */
+  /** The last `set` as JSON, for comparison. */
   #text = "";
-  /** By control point; undefined for a target whose requests are asked about. */
+  /** By control point; undefined for a target whose requests are checked. */
   #faults: ReadonlyMap<string, string | undefined> = new Map();
   #due = false;
-  /** The first thing that could not be written or removed in the last round. */
+  /** The first failed write or removal of the last round. */
   #writeFault: Fault | undefined;
   #working: Promise<void> | undefined;
   /** The last write of each object, by path. */
@@ -88,7 +88,7 @@ export class Attacher {
     this.#classes = new GatewayClasses({ ...options, changed: () => this.#wake() });
   }
 
-  /** From now on these policies are attached and no others. */
+  /** Attaches exactly these policies. */
   set(policies: readonly Attached[]): void {
     const text = JSON.stringify(policies);
     if (text === this.#text || this.#stop.signal.aborted) return;
@@ -100,7 +100,7 @@ export class Attacher {
     const namespaces = new Set(policies.map(({ namespace }) => namespace));
     for (const [namespace, objects] of this.#objects) {
       if (namespaces.has(namespace)) continue;
-      // Its policies are gone, and with them go the objects that they own.
+      // The policies own the objects, so the cluster deletes them together.
       this.#objects.delete(namespace);
       this.#close(objects.close());
     }
@@ -113,15 +113,15 @@ export class Attacher {
     this.#wake();
   }
 
-  /** Reason for which requests of a target are not asked about; undefined where they are. */
+  /** The reason why requests of a target are not checked; undefined when they are. */
   faultOf({ controlPoint }: Target): string | undefined {
     return this.#faults.has(controlPoint) ? this.#faults.get(controlPoint) : UNDER_WAY;
   }
 
-  /** Warnings about a target that a policy, of a resource or another source, names. */
+  /** Warnings about a target in a policy of any source. */
   warningsOf(target: Target): readonly Omit<PolicyWarning, "path">[] {
     const { kind, namespace, name, controlPoint } = target;
-    // Nobody knows what a policy with faults is to be attached to.
+    // The targets of an invalid policy are unknown.
     if (!this.#wanted.has(controlPoint))
       return this.#policies.some(({ targets }) => targets === undefined)
         ? []
@@ -131,13 +131,13 @@ export class Attacher {
     return why === undefined ? [] : [{ code: "not_attached", text, why }];
   }
 
-  /** A reason for which nothing is known of gateways, apart from kinds that the cluster lacks; undefined when all is well. */
+  /** The reason why gateways are unknown; undefined when they are known, or the cluster lacks their kinds. */
   get #fault(): Fault | undefined {
     const all = [this.#classes.fault, ...[...this.#objects.values()].map(({ fault }) => fault)];
     return all.find((fault) => fault !== undefined && fault.code !== "NOT_FOUND");
   }
 
-  /** Ends what is under way. What was written stays. */
+  /** Stops following. Written objects stay. */
   async close(): Promise<void> {
     this.#stop.abort();
     this.#disarm();
@@ -156,7 +156,7 @@ export class Attacher {
     if (this.#stop.signal.aborted) return;
     this.#working ??= this.#rounds().finally(() => {
       this.#working = undefined;
-      // It may have been woken after its last round.
+      // A wake-up may have come after the last round.
       if (this.#due) this.#wake();
     });
   }
@@ -176,7 +176,7 @@ export class Attacher {
     }
   }
 
-  /** Writes what is missing, removes what is no longer wanted, and gives back what holds of each target. */
+  /** Writes missing objects, removes unwanted ones, and returns the fault of each target. */
   async #round(): Promise<ReadonlyMap<string, string | undefined>> {
     const faults = new Map<string, string | undefined>();
     /** Paths of objects that stay. */
@@ -185,7 +185,7 @@ export class Attacher {
     for (const { target, owners } of this.#targets()) {
       const found = this.#attachmentOf(target, [...owners, ...this.#faultyOwnersOf(target)]);
       if (typeof found === "string") {
-        // Whatever was written before stays until more is known.
+        // Existing objects stay until more is known.
         for (const plane of Object.values(CONTROL_PLANES)) kept.add(placeOf(plane, target));
         faults.set(target.controlPoint, found);
         continue;
@@ -205,7 +205,7 @@ export class Attacher {
     return faults;
   }
 
-  /** Each target once, with all policies that attach to it. */
+  /** All targets, each with the policies that attach to it. */
   #targets(): Iterable<{ readonly target: Target; readonly owners: readonly OwnerReference[] }> {
     const targets = new Map<string, { target: Target; owners: OwnerReference[] }>();
     for (const { owner, targets: own = [] } of this.#policies) {
@@ -218,7 +218,7 @@ export class Attacher {
     return targets.values();
   }
 
-  /** Text where nothing can be said about the target now; what was written for it stays. */
+  /** Text if the target's gateways are unknown; existing objects stay. */
   #attachmentOf(target: Target, owners: readonly OwnerReference[]): Attachment | string {
     const controllers = this.#objects.get(target.namespace)?.controllersOf(target, this.#classes);
     if (controllers === undefined) return UNDER_WAY;
@@ -226,8 +226,8 @@ export class Attacher {
     return attachmentOf(target, controllers, owners, this.#options.settings);
   }
 
-  /** Returns the reason for which requests are not asked about; undefined where they are. */
-  async #apply({ plane, object }: Wanted, path: string): Promise<string | undefined> {
+  /** Returns the reason why requests are not checked; undefined when they are. */
+  async #apply({ plane, object }: WantedObject, path: string): Promise<string | undefined> {
     const { client, clock, log } = this.#options;
     const { signal } = this.#stop;
     const { namespace = "", name } = object.metadata;
@@ -239,16 +239,16 @@ export class Attacher {
       if (last?.text === text) last.seen = true;
       return plane.fault(before, before.metadata.generation ?? 0);
     }
-    // Before the first list it is unknown whether it is there.
+    // Before the first list it is unknown whether the object exists.
     const away = followed?.awayFrom(plane);
     if (away !== undefined) return `the controller cannot follow ${plane.resource.plural}: ${away}`;
     const isRecent = last?.text === text && clock.now() - last.at < RETRY_MS;
     if (isRecent) this.#retry();
     const version = before?.metadata.resourceVersion;
-    // Then the watch has brought nothing since.
+    // The watch has reported nothing since the write.
     if (isRecent && !last.seen && version === last.replaced) return WRITTEN;
     if (isRecent && last.corrects) {
-      // If two controllers undid each other's changes at once, they would never stop.
+      // Otherwise two controllers could revert each other's changes without end.
       const why = `somebody else keeps changing the ${plane.kind} ${name}, which is written again within ${RETRY_MS / 1_000} s`;
       this.#writeFault ??= new Fault("ABORTED", why);
       return why;
@@ -263,7 +263,7 @@ export class Attacher {
       const at = clock.now();
       this.#writes.set(path, { text, at, replaced: version, corrects: isRecent, seen: false });
       log.info({ namespace, name }, `wrote the ${plane.kind} of an attached policy`);
-      // The watch brings it, with what the control plane says of it.
+      // The watch will report it with its status.
       return WRITTEN;
     } catch (thrown) {
       const { code, message } = Fault.from(thrown);
@@ -273,7 +273,7 @@ export class Attacher {
     }
   }
 
-  /** Removes objects of this controller that no policy wants. */
+  /** Removes objects of this controller that no policy wants any more. */
   async #removeAllBut(kept: ReadonlySet<string>): Promise<void> {
     const { client, log } = this.#options;
     const { signal } = this.#stop;
@@ -301,14 +301,14 @@ export class Attacher {
     }
   }
 
-  /** The policies whose documents have faults, by uid. What was written for them stays. */
+  /** The uids of invalid policies. Their objects stay. */
   get #faulty(): ReadonlySet<string> {
     return new Set(
       this.#policies.flatMap(({ owner, targets }) => (targets === undefined ? [owner.uid] : [])),
     );
   }
 
-  /** The policies with faults for which something was written for this target: they go on owning it. */
+  /** The invalid policies that own an object of this target: they keep owning it. */
   #faultyOwnersOf(target: Target): readonly OwnerReference[] {
     const faulty = this.#faulty;
     const objects = this.#objects.get(target.namespace);
@@ -330,12 +330,10 @@ function placeOf({ resource }: ControlPlane, target: Target): string {
   return pathOf(resource, { namespace: target.namespace, name: objectName(target) });
 }
 
-function isWritten(found: object, { metadata, ...wanted }: Wanted["object"]): boolean {
+function isWritten(found: object, { metadata, ...wanted }: WantedObject["object"]): boolean {
   const of = fieldOf(found, "metadata");
-  const owners = fieldOf(of, "ownerReferences");
-  const sorted = Array.isArray(owners)
-    ? owners.toSorted((left, right) => (left.uid < right.uid ? -1 : 1))
-    : [];
+  const owners = listOf(of, "ownerReferences") as readonly OwnerReference[];
+  const sorted = owners.toSorted((left, right) => (left.uid < right.uid ? -1 : 1));
   const { labels, ownerReferences } = metadata;
   return (
     has(sorted, ownerReferences) &&

@@ -1,21 +1,21 @@
-// What a gateway needs so that it asks agents about the requests of a target: an object of the control plane that configures
-// it, or the reason why there is none. The controllers of its class tell which control plane that is.
+// The object that makes a gateway call agents about the requests of a target, or the reason why there is none. The controller
+// of the gateway's class determines the control plane, and so the kind of object.
 
 import { createHash } from "node:crypto";
 import type { Target } from "#policy/document/targets.ts";
 import { fieldOf, type KubeObject, type OwnerReference, type Resource } from "../api/objects.ts";
+import type { AttachSettings } from "./attach-settings.ts";
 import { securityPolicy, unaccepted } from "./envoy-gateway.ts";
 import { envoyFilter } from "./istio.ts";
-import type { AttachSettings } from "./settings.ts";
 
 /** A control plane that Sluice can configure. */
 export interface ControlPlane {
   readonly name: string;
   readonly kind: string;
   readonly resource: Resource;
-  /** Spec of its object; text where it cannot express the target. */
+  /** The spec of its object; text if it cannot express the target. */
   readonly specOf: (target: Target, settings: AttachSettings) => object | string;
-  /** Reason for which it does not do what its object says, as the object's status tells; undefined where it does. */
+  /** The reason, from the object's status, why the control plane does not apply it; undefined when it does. */
   readonly fault: (object: unknown, generation: number) => string | undefined;
 }
 
@@ -37,7 +37,7 @@ export const CONTROL_PLANES = {
     kind: "EnvoyFilter",
     resource: { group: "networking.istio.io", version: "v1alpha3", plural: "envoyfilters" },
     specOf: envoyFilter,
-    // Istio writes no status of them.
+    // Istio writes no status of EnvoyFilters.
     fault: () => undefined,
   },
 } as const satisfies Readonly<Record<string, ControlPlane>>;
@@ -46,26 +46,25 @@ export const CONTROL_PLANES = {
 export const OWN_LABEL = "fluxninja.com/attached-by";
 export const OWN_VALUE = "sluice-controller";
 
-/** An object to be applied. */
-export interface Wanted {
+export interface WantedObject {
   readonly plane: ControlPlane;
   readonly object: KubeObject & { readonly spec: object };
 }
 
 export interface Attachment {
-  readonly wanted: readonly Wanted[];
-  /** Reasons why requests of the target, or some of them, are not asked about whatever is applied. */
+  readonly wanted: readonly WantedObject[];
+  /** Reasons why requests of the target, or some of them, are not checked whatever is applied. */
   readonly faults: readonly string[];
 }
 
-/** `controllers` are those of the classes of the target's gateways, and `owners` the policies that attach to it. */
+/** `controllers` belong to the classes of the target's gateways; `owners` are the policies that attach to the target. */
 export function attachmentOf(
   target: Target,
   controllers: readonly string[],
   owners: readonly OwnerReference[],
   settings: AttachSettings,
 ): Attachment {
-  const wanted: Wanted[] = [];
+  const wanted: WantedObject[] = [];
   const faults: string[] = [];
   for (const controller of new Set(controllers)) {
     const plane = planeOf(controller);
@@ -102,7 +101,7 @@ function unknownController(controller: string): string {
 
 const MAX_NAME = 253;
 
-/** The same for all policies of a target, because control planes take one object for a target. */
+/** The same for all policies of a target, because control planes accept one object per target. */
 export function objectName({ kind, name, section, controlPoint }: Target): string {
   const plain = `sluice-${kind.toLowerCase()}-${name}`;
   if (section === undefined && plain.length <= MAX_NAME) return plain;
@@ -110,7 +109,7 @@ export function objectName({ kind, name, section, controlPoint }: Target): strin
   return `${plain.slice(0, MAX_NAME - digest.length - 1)}-${digest}`;
 }
 
-/** Whether an object has all that is wanted of it. A server may have added defaults to it. */
+/** Whether an object contains all wanted values; the server may have added defaults. */
 export function has(found: unknown, wanted: unknown): boolean {
   if (typeof wanted !== "object" || wanted === null) return found === wanted;
   if (Array.isArray(wanted)) {

@@ -1,9 +1,9 @@
-// The SecurityPolicy that lets Envoy Gateway ask agents; its context extensions tell them the control point. Its status says whether
-// Envoy Gateway accepts it, for each Gateway that it concerns.
+// The SecurityPolicy that makes Envoy Gateway call agents. Its context extensions contain the control point, and its status
+// tells for each Gateway whether Envoy Gateway accepts it.
 
 import { TARGET_GROUP, type Target } from "#policy/document/targets.ts";
-import { fieldOf, textOf } from "../api/objects.ts";
-import type { AttachSettings } from "./settings.ts";
+import { fieldOf, listOf, textOf } from "../api/objects.ts";
+import type { AttachSettings } from "./attach-settings.ts";
 
 export function securityPolicy(
   { kind, name, section, controlPoint }: Target,
@@ -20,27 +20,27 @@ export function securityPolicy(
         ...(section === undefined ? {} : { sectionName: section }),
       },
     ],
-    // Without it, this would take the place of what another SecurityPolicy asks of the whole Gateway, such as a login.
+    // Otherwise this would replace another SecurityPolicy of the whole Gateway, such as a login.
     ...(kind === "HTTPRoute" ? { mergeType: "StrategicMerge" } : {}),
     extAuth: {
       grpc: { backendRefs: [{ name: service, namespace, port: Number(port) }] },
       timeout: "250ms",
       failOpen,
-      // Clients would take the default, 403, for a rejection.
+      // Clients would mistake the default, 403, for a rejection.
       statusOnError: 503,
       contextExtensions: [
         { name: "control-point", type: "Value", value: controlPoint },
-        // Clients of a gateway choose their baggage: its members do not become labels.
+        // Clients of a gateway choose their baggage, so its members must not become labels.
         { name: "client-baggage", type: "Value", value: "ignore" },
       ],
     },
   };
 }
 
-/** Reason for which Envoy Gateway does not do all that a SecurityPolicy says; undefined where it does. */
+/** The reason why Envoy Gateway does not apply all of a SecurityPolicy; undefined when it does. */
 export function unaccepted(policy: unknown, generation: number): string | undefined {
-  const ancestors = listIn(fieldOf(policy, "status"), "ancestors").map((ancestor) =>
-    listIn(ancestor, "conditions"),
+  const ancestors = listOf(fieldOf(policy, "status"), "ancestors").map((ancestor) =>
+    listOf(ancestor, "conditions"),
   );
   const conditions = ancestors.flat();
   const of = (type: string, status: string) =>
@@ -53,9 +53,4 @@ export function unaccepted(policy: unknown, generation: number): string | undefi
     Number(fieldOf(each, "observedGeneration") ?? 0) >= generation;
   if (ancestors.length > 0 && ancestors.every((each) => each.some(isSeen))) return undefined;
   return "Envoy Gateway has not said yet whether it accepts its SecurityPolicy";
-}
-
-function listIn(value: unknown, name: string): readonly unknown[] {
-  const field = fieldOf(value, name);
-  return Array.isArray(field) ? field : [];
 }

@@ -1,24 +1,23 @@
-// The objects that attaching depends on: gateways and routes of a namespace, what was written there for them, and the classes
-// of gateways, which belong to the whole cluster.
+// The objects on which attachment depends: the gateways and routes of a namespace, the objects that were written for them, and
+// the gateway classes of the cluster.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Fault } from "#base/fault.ts";
 import { TARGET_GROUP, type Target } from "#policy/document/targets.ts";
 import type { KubeClient } from "../api/client.ts";
-import { fieldOf, type KubeObject, type Resource, textOf } from "../api/objects.ts";
+import { fieldOf, type KubeObject, listOf, type Resource, textOf } from "../api/objects.ts";
 import { Reflector } from "../api/reflector.ts";
 import { CONTROL_PLANES, type ControlPlane, OWN_LABEL, OWN_VALUE } from "./attachment.ts";
 
 interface FollowedOptions {
   readonly client: KubeClient;
-  /** Something is another than before. */
+  /** Called after each change. */
   readonly changed: () => void;
   readonly clock: Clock;
   readonly chance: Chance;
 }
 
-/** A reflector of whatever objects. */
 type Followed = Pick<Reflector<unknown>, "follow" | "following" | "close">;
 
 const gatewayApi = (plural: string): Resource => ({ group: TARGET_GROUP, version: "v1", plural });
@@ -44,12 +43,12 @@ export class GatewayClasses {
     this.#begun = true;
   }
 
-  /** The controller of a class; undefined where there is no such class. */
+  /** The controller of a class; undefined if the class does not exist. */
   controllerOf(name: string): string | undefined {
     return this.#reflector.get(name);
   }
 
-  /** Reason for which the classes are not known; undefined where they are. */
+  /** The reason why the classes are unknown; undefined when they are known. */
   get away(): string | undefined {
     return awayOf(this.#reflector);
   }
@@ -63,7 +62,7 @@ export class GatewayClasses {
   }
 }
 
-/** The part of an object that is remembered: the class of a Gateway, or the controllers of the gateways of an HTTPRoute. */
+/** The part of an object that is kept: the class of a Gateway, or the controllers of an HTTPRoute's gateways. */
 type Parent = string | readonly string[];
 
 export class GatewayObjects {
@@ -110,7 +109,7 @@ export class GatewayObjects {
     for (const reflector of this.#all()) reflector.follow();
   }
 
-  /** The controllers of the gateways of a target; text where they are not known, or there is no such target. */
+  /** The controllers of a target's gateways; text if they are unknown or the target does not exist. */
   controllersOf(
     { kind, namespace, name }: Target,
     classes: GatewayClasses,
@@ -128,7 +127,6 @@ export class GatewayObjects {
     return controller === undefined ? `there is no GatewayClass ${parent}` : [controller];
   }
 
-  /** An object that was written for a target. */
   written(plane: ControlPlane, name: string): KubeObject | undefined {
     return this.#written.get(plane)?.get(`${this.#namespace}/${name}`);
   }
@@ -137,7 +135,7 @@ export class GatewayObjects {
     for (const [, object] of this.#written.get(plane)?.entries() ?? []) yield object;
   }
 
-  /** Reason for which the objects of a control plane are not known; undefined where they are. */
+  /** The reason why the objects of a control plane are unknown; undefined when they are known. */
   awayFrom(plane: ControlPlane): string | undefined {
     const reflector = this.#written.get(plane);
     return reflector && awayOf(reflector);
@@ -160,10 +158,8 @@ export class GatewayObjects {
 
 /** A route's status has an entry for each of its gateways, which may be in other namespaces. */
 function controllersIn(route: KubeObject): readonly string[] {
-  const parents = fieldOf(fieldOf(route, "status"), "parents");
-  const controllers = Array.isArray(parents)
-    ? parents.map((parent) => textOf(parent, "controllerName"))
-    : [];
+  const parents = listOf(fieldOf(route, "status"), "parents");
+  const controllers = parents.map((parent) => textOf(parent, "controllerName"));
   return [...new Set(controllers.filter((controller) => controller !== ""))].sort();
 }
 

@@ -1,13 +1,13 @@
-// What Istio needs: an EnvoyFilter for the proxies of a Gateway. Istio has no place for the name of a control point in what it
-// calls extension providers, and none for a filter that concerns one route only.
+// The EnvoyFilter that makes the proxies of an Istio gateway call agents. Istio's extension providers cannot carry the name of
+// a control point, and Istio cannot limit a filter to one route.
 
 import { TARGET_GROUP, type Target } from "#policy/document/targets.ts";
-import type { AttachSettings } from "./settings.ts";
+import type { AttachSettings } from "./attach-settings.ts";
 
 const TYPES = "type.googleapis.com/envoy.extensions";
 const MANAGER = "envoy.filters.network.http_connection_manager";
 
-/** The spec, or why Istio cannot express the target. */
+/** The spec, or the reason why Istio cannot express the target. */
 export function envoyFilter(
   { kind, name, section, controlPoint }: Target,
   { agents, failOpen }: AttachSettings,
@@ -52,12 +52,12 @@ export function envoyFilter(
                 timeout: "0.25s",
                 initial_metadata: [
                   { key: "control-point", value: controlPoint },
-                  // Clients of a gateway choose their baggage: its members do not become labels.
+                  // Clients of a gateway choose their baggage, so its members must not become labels.
                   { key: "client-baggage", value: "ignore" },
                 ],
               },
               failure_mode_allow: failOpen,
-              // Clients would take the default, 403, for a rejection.
+              // Clients would mistake the default, 403, for a rejection.
               status_on_error: { code: "ServiceUnavailable" },
             },
           },
@@ -67,7 +67,7 @@ export function envoyFilter(
   };
 }
 
-/** Tells agents which requests have ended, so that slots become free. A refused request holds none. */
+/** Reports ended requests to agents, which then free their slots. Refused requests hold none. */
 function accessLog(controlPoint: string, grpcService: object): object {
   return {
     "@type": `${TYPES}.filters.network.http_connection_manager.v3.HttpConnectionManager`,
@@ -89,7 +89,7 @@ function accessLog(controlPoint: string, grpcService: object): object {
             log_name: controlPoint,
             transport_api_version: "V3",
             grpc_service: grpcService,
-            // Every entry is sent at once: the slot of a request is taken until its entry arrives.
+            // StoreWrites are sent at once, because a request holds its slot until its entry arrives.
             buffer_size_bytes: 0,
           },
         },

@@ -1,5 +1,5 @@
-// The custom resource definition of policies. Its schema is generated from the tables of the policy language, so that the
-// API server refuses what is of the wrong shape and names its path.
+// The custom resource definition of policies. Its schema is generated from the tables of the policy language, so the API
+// server refuses values of wrong types and names their paths.
 
 import { stringify } from "yaml";
 import type { JsonObject } from "#policy/compiled.ts";
@@ -28,7 +28,7 @@ function definition(): JsonObject {
         listKind: "PolicyList",
         plural,
         singular: "policy",
-        // Other projects have policies, too.
+        // Other projects also define policies.
         shortNames: ["slpol"],
         categories: ["sluice"],
       },

@@ -1,6 +1,12 @@
-// Policies as Kubernetes resources: what is read of one, and the status that is written into it.
+// Policies as Kubernetes resources: the fields that are read, and the status that is written.
 
-import { fieldOf, type KubeObject, type ObjectMeta, type Resource } from "../api/objects.ts";
+import {
+  fieldOf,
+  type KubeObject,
+  listOf,
+  type ObjectMeta,
+  type Resource,
+} from "../api/objects.ts";
 
 export const POLICY_RESOURCES: Resource = {
   group: "fluxninja.com",
@@ -8,7 +14,7 @@ export const POLICY_RESOURCES: Resource = {
   plural: "policies",
 };
 
-/** How references to a policy resource name its kind. */
+/** The kind of policy resources in references. */
 export const POLICY_KIND = {
   apiVersion: `${POLICY_RESOURCES.group}/${POLICY_RESOURCES.version}`,
   kind: "Policy",
@@ -20,22 +26,22 @@ export interface PolicyResource {
   /** Name under which the policy runs. */
   readonly policy: string;
   readonly uid: string;
-  /** Counts changes of the policy and its dynamic configuration. */
+  /** Incremented by changes of the policy or its dynamic configuration. */
   readonly generation: number;
   /** RFC 3339. */
   readonly created: string;
-  /** The policy as a document of JSON, without metadata and status. */
+  /** The policy as a JSON document, without metadata and status. */
   readonly text: string;
-  /** As it was read; undefined where there is none. */
+  /** The status as it was read; undefined for none. */
   readonly status: unknown;
 }
 
-/** Neither names of Policy resources nor those of namespaces can have it. */
+/** Names of Policy resources and of namespaces cannot contain it. */
 const OF_NAMESPACE = "@";
 
 /**
  * The name under which the policy of a resource runs: `NAME`, or `NAME@NAMESPACE` where the namespace is not the
- * controllers' own, so that resources of different namespaces never have the same.
+ * controllers' own. So resources of different namespaces never share a name.
  */
 export function policyNameOf(
   { namespace = "", name }: Pick<ObjectMeta, "namespace" | "name">,
@@ -44,7 +50,7 @@ export function policyNameOf(
   return namespace === own ? name : `${name}${OF_NAMESPACE}${namespace}`;
 }
 
-/** The namespace of a resource by the name under which its policy runs. */
+/** The namespace of a resource, from the name under which its policy runs. */
 export function namespaceOfPolicy(policy: string, own: string): string {
   const at = policy.lastIndexOf(OF_NAMESPACE);
   return at < 0 ? own : policy.slice(at + 1);
@@ -72,7 +78,7 @@ export function policyResource(object: KubeObject, own: string): PolicyResource 
   };
 }
 
-/** The document of a resource under this name: the compiler reads it as it reads a file with the same content. */
+/** The document of a resource; the compiler reads it like a file with the same content. */
 export function documentOf(object: KubeObject, name: string): string {
   const { group, version } = POLICY_RESOURCES;
   // Targets are in the namespace of the resource.
@@ -88,8 +94,8 @@ export function documentOf(object: KubeObject, name: string): string {
 }
 
 /**
- * The meaning of each condition that is True. A policy without dynamic configuration, scalers or targets lacks the last
- * three.
+ * The meaning of each condition when it is True. The last three exist only for policies with dynamic configuration,
+ * scalers or targets.
  */
 export const CONDITIONS = {
   Valid: "the document has no fault",
@@ -104,7 +110,7 @@ export type ConditionType = keyof typeof CONDITIONS;
 export interface Condition {
   readonly type: ConditionType;
   readonly status: "True" | "False" | "Unknown";
-  /** One word, for programs. */
+  /** One word for programs. */
   readonly reason: string;
   readonly message: string;
   readonly observedGeneration: number;
@@ -119,7 +125,6 @@ export interface FindingText {
   readonly message: string;
 }
 
-/** Numbers of agents that should apply, and that apply, the version that runs. */
 export interface AgentCount {
   readonly wanted: number;
   readonly applied: number;
@@ -128,7 +133,7 @@ export interface AgentCount {
 }
 
 export interface PolicyResourceStatus {
-  /** For readers of other controllers' statuses: `uploaded` is in force, `rejected` has faults. */
+  /** In the words of the reference: `uploaded` is in force, `rejected` is invalid. */
   readonly status: "uploading" | "uploaded" | "rejected";
   readonly observedGeneration: number;
   /** Hash of the version in force; null when none is. */
@@ -136,15 +141,13 @@ export interface PolicyResourceStatus {
   readonly conditions: readonly Condition[];
   readonly findings: readonly FindingText[];
   readonly warnings: readonly string[];
-  /** Of all warnings, which may be more than are listed. */
+  /** Counts all warnings, of which only the first are listed. */
   readonly warningCount: number;
-  /** Null where nothing in the policy concerns agents. */
+  /** Null if nothing in the policy concerns agents. */
   readonly agents: AgentCount | null;
 }
 
-/** A condition of a status as it was read; undefined where there is none. */
+/** A condition of a status that was read; undefined for none. */
 export function conditionOf(status: unknown, type: ConditionType): unknown {
-  const conditions = fieldOf(status, "conditions");
-  if (!Array.isArray(conditions)) return undefined;
-  return conditions.find((each) => fieldOf(each, "type") === type);
+  return listOf(status, "conditions").find((each) => fieldOf(each, "type") === type);
 }

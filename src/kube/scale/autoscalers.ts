@@ -1,5 +1,5 @@
-// HorizontalPodAutoscalers beside the objects that policies scale: two that scale one object undo each other's work. They are
-// followed in the namespaces of these objects only.
+// HorizontalPodAutoscalers of the objects that policies scale: two scalers of one object work against each other. Only the
+// namespaces of these objects are followed.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
@@ -15,12 +15,12 @@ const AUTOSCALERS: Resource = {
   plural: "horizontalpodautoscalers",
 };
 
-/** The target of an autoscaler, in its own namespace. */
+/** The target of an autoscaler; it is in the same namespace. */
 type ScaleTarget = Pick<ObjectName, "apiVersion" | "kind" | "name">;
 
 interface AutoscalersOptions {
   readonly client: KubeClient;
-  /** Other objects may have an autoscaler now, or none. */
+  /** Called when autoscalers may have changed. */
   readonly changed: () => void;
   readonly clock: Clock;
   readonly chance: Chance;
@@ -36,7 +36,7 @@ export class Autoscalers {
     this.#options = options;
   }
 
-  /** From now on, the autoscalers of these namespaces are followed and no others. */
+  /** Follows the autoscalers of exactly these namespaces. */
   follow(namespaces: ReadonlySet<string>): void {
     for (const [namespace, reflector] of this.#reflectors) {
       if (namespaces.has(namespace)) continue;
@@ -53,7 +53,7 @@ export class Autoscalers {
         selection: { namespace },
         keep: targetOf,
         changed: ({ puts, deletes }) => {
-          // Its status changes every few seconds, its target hardly ever.
+          // Only the target matters; the status changes every few seconds.
           if (puts.size > 0 || deletes.length > 0) changed();
         },
         followed: changed,
@@ -65,7 +65,7 @@ export class Autoscalers {
     }
   }
 
-  /** Names of the autoscalers that scale an object, in alphabetical order. */
+  /** Names of the autoscalers of an object, sorted. */
   of({ apiVersion, kind, namespace, name }: ObjectName): readonly string[] {
     const found: string[] = [];
     for (const [key, target] of this.#reflectors.get(namespace)?.entries() ?? []) {
@@ -78,7 +78,7 @@ export class Autoscalers {
     return found.sort();
   }
 
-  /** Reason for which the autoscalers of a namespace are not followed; undefined where they are. */
+  /** The reason why the autoscalers of a namespace are not followed; undefined when all are. */
   get fault(): Fault | undefined {
     for (const { following } of this.#reflectors.values()) {
       if (following.state === "away") return following.fault;

@@ -1,5 +1,4 @@
-// Auto-scale control points: all objects of the cluster that a policy could scale. They are listed when somebody asks, and
-// nothing is kept of them.
+// Auto-scale control points: all objects of the cluster that a policy could scale. They are listed on demand and not cached.
 
 import { Fault } from "#base/fault.ts";
 import type { KubeClient } from "../api/client.ts";
@@ -8,18 +7,18 @@ import type { ObjectName } from "./object.ts";
 
 export interface ControlPoints {
   readonly points: readonly ObjectName[];
-  /** Kinds that could not be listed, although this process may list them, and why. */
+  /** Reasons why kinds that this process may list could not be listed. */
   readonly faults: readonly Fault[];
-  /** There are more points than one answer has. */
+  /** Whether there are more points than one answer may contain. */
   readonly isCut: boolean;
 }
 
-/** Points of one answer. */
+/** The most points in one answer. */
 export const MAX_POINTS = 10_000;
 
 /**
- * The objects of each kind that this process may list. Those that belong to another object, such as the ReplicaSets of a
- * Deployment, are left out: their owner sets their replicas.
+ * The objects of each kind that this process may list. Objects with a controller, such as the ReplicaSets of a Deployment,
+ * are left out, because their controller sets their replicas.
  * @throws Fault when the kinds cannot be read
  */
 export async function controlPoints(
@@ -37,14 +36,14 @@ export async function controlPoints(
     } catch (thrown) {
       const fault = Fault.from(thrown);
       if (signal.aborted) throw fault;
-      // Its rights say which kinds this installation scales.
+      // The rights of this process determine the kinds that it scales.
       if (fault.code !== "PERMISSION_DENIED") faults.push(fault);
     }
   }
   return { points, faults, isCut: false };
 }
 
-/** The first version of a kind that is served in several: the server prefers it. */
+/** The first version of each kind, which is the one that the server prefers. */
 function preferred(kinds: readonly ScalableKind[]): readonly ScalableKind[] {
   const seen = new Set<string>();
   return kinds.filter(({ resource: { group, plural } }) => {
@@ -58,14 +57,9 @@ async function* pointsOf(
   { apiVersion, kind, resource }: ScalableKind,
   signal: AbortSignal,
 ): AsyncGenerator<ObjectName> {
-  let from = "";
-  do {
-    const page = await client.page(resource, {}, from, signal, "metadata");
-    for (const { metadata } of page.items) {
-      const { name, namespace = "", ownerReferences = [] } = metadata;
-      if (ownerReferences.some(({ controller }) => controller === true)) continue;
-      yield { apiVersion, kind, namespace, name };
-    }
-    from = page.next;
-  } while (from !== "");
+  for await (const { metadata } of client.list(resource, {}, signal, "metadata")) {
+    const { name, namespace = "", ownerReferences = [] } = metadata;
+    if (ownerReferences.some(({ controller }) => controller === true)) continue;
+    yield { apiVersion, kind, namespace, name };
+  }
 }

@@ -1,6 +1,5 @@
-// One object that policies scale: its replicas are read whenever it changes, and set while somebody wants another number.
-// One round at a time looks at the object and acts, so that bursts of changes cost one round, and a newer decision cancels the
-// round of the one before.
+// One object that policies scale. Its replicas are read whenever it changes, and set when they differ from the wanted number.
+// Rounds run one at a time, so a burst of changes costs one round, and a newer decision cancels the running round.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
@@ -12,11 +11,10 @@ import { Reflector } from "../api/reflector.ts";
 import type { ScalableKind } from "./kinds.ts";
 import { type ObjectName, objectText, type Replicas, replicasOf, scaleWith } from "./object.ts";
 
-/** Rounds by how they ended, for metrics. */
+/** Rounds by result, for metrics. */
 export interface RoundCounts {
-  /** The number of replicas was set. */
   scaled: number;
-  /** Somebody else changed the object meanwhile; it was read again. */
+  /** Somebody else changed the object during the round. */
   conflict: number;
   failed: number;
 }
@@ -25,7 +23,7 @@ export interface FollowedObjectOptions {
   readonly client: KubeClient;
   readonly object: ObjectName;
   readonly resource: ScalableKind["resource"];
-  /** The replicas, or the fault, are others than before. */
+  /** Called when the replicas or the fault changed. */
   readonly changed: () => void;
   readonly record: RecordEvent;
   readonly counts: RoundCounts;
@@ -34,25 +32,25 @@ export interface FollowedObjectOptions {
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-/** Milliseconds before another round, the first time and at most, and their random share. */
+/** Milliseconds before another round: the first pause, the longest one, and their random share. */
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
 const JITTER = 0.5;
-/** Conflicts of one round that are tried again at once. */
+/** The most conflicts in one round that are retried at once. */
 const MAX_CONFLICTS = 5;
-/** Milliseconds before the same number is set again when somebody else has changed it. */
+/** Milliseconds until a number that somebody else changed is set again. */
 const CORRECT_MS = 10_000;
 
 export class FollowedObject {
   readonly #options: FollowedObjectOptions;
   readonly #reflector: Reflector<true>;
   #exists = false;
-  /** Identity of the object, as its scale names it. */
+  /** The uid of the object, from its scale. */
   #uid: string | undefined;
   #wanted: number | undefined;
   #replicas: Replicas | undefined;
   #fault: Fault | undefined = undefined;
-  /** The number that was set last, and when, on the monotonic clock. */
+  /** The last number that was set, and its time on the monotonic clock. */
   #set: { readonly replicas: number; readonly at: number } | undefined;
   #failures = 0;
   #due = false;
@@ -68,7 +66,7 @@ export class FollowedObject {
     this.#reflector = new Reflector({
       client,
       resource,
-      // Rights may be cut down to named objects: the API server compares this selector with them.
+      // Works with rights that are limited to named objects, because the API server compares this selector with them.
       selection: { namespace, fieldSelector: `metadata.name=${name}` },
       keep: () => true,
       changed: ({ puts, deletes }) => {
@@ -83,23 +81,23 @@ export class FollowedObject {
     });
   }
 
-  /** Begins to follow the object, until `close`. */
+  /** Follows the object until `close`. */
   follow(): void {
     this.#reflector.follow();
   }
 
-  /** As they were read last; undefined where there is no such object, or nothing is known yet. */
+  /** The replicas that were read last; undefined if the object is missing or unknown. */
   get replicas(): Replicas | undefined {
     return this.#replicas;
   }
 
-  /** Reason for which the object is not followed or not scaled; undefined where it is, and before anything is known. */
+  /** The reason why the object is not followed or not scaled; undefined if it is, or before that is known. */
   get fault(): Fault | undefined {
     const { following } = this.#reflector;
     return following.state === "away" ? following.fault : this.#fault;
   }
 
-  /** From now on this number of replicas is to be; undefined leaves them as they are. Ends a round for another number. */
+  /** Sets the wanted number of replicas; undefined leaves them as they are. Cancels a round for another number. */
   want(replicas: number | undefined): void {
     if (replicas === this.#wanted) return;
     this.#wanted = replicas;
@@ -127,13 +125,13 @@ export class FollowedObject {
     this.#settle(undefined, new Fault("NOT_FOUND", `there is no ${objectText(object)}`));
   }
 
-  /** Starts a round, or another one after the one under way. A pause after a failure is kept. */
+  /** Starts a round, or another one after the current round. A pause after a failure continues. */
   #wake(): void {
     if (this.#closed || this.#disarm !== undefined) return;
     this.#due = true;
     this.#working ??= this.#rounds().finally(() => {
       this.#working = undefined;
-      // It may have been woken after its last round.
+      // A wake-up may have come after the last round.
       if (this.#due) this.#wake();
     });
   }
@@ -160,7 +158,7 @@ export class FollowedObject {
     }
   }
 
-  /** Reads the scale, and sets it where another number is wanted. */
+  /** Reads the scale, and sets it if another number is wanted. */
   async #look(signal: AbortSignal): Promise<Replicas> {
     const { client, resource, object, record, counts, clock, log } = this.#options;
     const { namespace, name } = object;
@@ -192,7 +190,7 @@ export class FollowedObject {
     }
   }
 
-  /** Milliseconds until the same number may be set again: whoever changes it back is not fought with at full speed. */
+  /** Milliseconds until the same number may be set again, so that two writers do not fight at full speed. */
   #earlyMs(wanted: number): number {
     if (this.#set?.replicas !== wanted) return 0;
     return this.#set.at + CORRECT_MS - this.#options.clock.now();
@@ -202,7 +200,7 @@ export class FollowedObject {
     const { record, counts, chance, log, object } = this.#options;
     counts.failed += 1;
     this.#failures += 1;
-    // While the API server is away, all objects have this fault, and whoever follows them says so once.
+    // An outage of the API server concerns all objects and is logged once elsewhere.
     if (this.#fault?.message !== fault.message && !isServerAway(fault)) {
       const line = `the replicas cannot be read or set, will be retried: ${fault.message}`;
       log.warn({ object: objectText(object) }, line);
@@ -238,9 +236,9 @@ export class FollowedObject {
   }
 }
 
-/** Any other error came from a reply that cannot be read. */
+/** Errors other than Faults come from replies that cannot be parsed. */
 function faultOf(thrown: unknown, object: ObjectName): Fault {
   if (thrown instanceof Fault) return thrown;
-  const message = `the API server sent what cannot be read as the scale of ${objectText(object)}`;
+  const message = `the API server sent something that is not the scale of ${objectText(object)}`;
   return new Fault("UNAVAILABLE", message, { cause: thrown });
 }

@@ -1,9 +1,9 @@
-// The kinds of objects that have a `/scale` sub-resource, from the API discovery of the server: workloads of Kubernetes and
-// custom resources alike. Every account may read it.
+// The kinds of objects that have a `/scale` sub-resource, from the API discovery of the server, including custom resources.
+// Every account may read it.
 
 import { Fault } from "#base/fault.ts";
 import type { KubeClient } from "../api/client.ts";
-import { fieldOf, type Resource, textOf } from "../api/objects.ts";
+import { fieldOf, listOf, type Resource, textOf } from "../api/objects.ts";
 
 export interface ScalableKind {
   readonly apiVersion: string;
@@ -11,10 +11,10 @@ export interface ScalableKind {
   readonly resource: Resource;
 }
 
-/** Kinds of one cluster; some ten are usual. */
+/** The most kinds of a cluster; about ten are usual. */
 const MAX_KINDS = 1_000;
 
-/** One document for all groups, from Kubernetes 1.27 on. */
+/** One document for all groups, available since Kubernetes 1.27. */
 const DISCOVERY = ["v2", "v2beta1"]
   .map((version) => `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`)
   .join();
@@ -53,7 +53,7 @@ function kindsIn(document: unknown): readonly ScalableKind[] {
   });
 }
 
-/** Objects without a namespace cannot be named in a policy. */
+/** Policies cannot name cluster-scoped objects. */
 function isScalable(resource: unknown): boolean {
   return (
     textOf(resource, "scope") === "Namespaced" &&
@@ -63,9 +63,4 @@ function isScalable(resource: unknown): boolean {
         textOf(fieldOf(each, "responseKind"), "kind") === "Scale",
     )
   );
-}
-
-function listOf(value: unknown, name: string): readonly unknown[] {
-  const field = fieldOf(value, name);
-  return Array.isArray(field) ? field : [];
 }

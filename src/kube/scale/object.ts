@@ -1,5 +1,4 @@
-// Objects whose number of replicas can be set: their names, and the `/scale` sub-resource, which has the same form for every
-// kind.
+// Scalable objects: their names, and their `/scale` sub-resource, which has the same form for every kind.
 
 import { fieldOf, type KubeObject } from "../api/objects.ts";
 
@@ -12,13 +11,12 @@ export interface ObjectName {
   readonly name: string;
 }
 
-/** Replicas that an object asks for, and those that it has. */
 export interface Replicas {
   readonly configured: number;
   readonly actual: number;
 }
 
-/** `apps/v1 Deployment shop/api`: identifies an object, for people and as a key. */
+/** Identifies an object to people and as a key: `apps/v1 Deployment shop/api`. */
 export function objectText({ apiVersion, kind, namespace, name }: ObjectName): string {
   return `${apiVersion} ${kind} ${namespace}/${name}`;
 }
@@ -29,7 +27,7 @@ export function groupOf(apiVersion: string): string {
   return slash === -1 ? "" : apiVersion.slice(0, slash);
 }
 
-/** Numbers of a Scale object. The API leaves numbers out that are 0. */
+/** The API omits numbers that are 0. */
 export function replicasOf(scale: KubeObject): Replicas {
   return {
     configured: countOf(fieldOf(scale, "spec")),
@@ -37,7 +35,7 @@ export function replicasOf(scale: KubeObject): Replicas {
   };
 }
 
-/** The same Scale object with another number of replicas. Its version stays, so that a change by others is noticed. */
+/** The same Scale object with another number of replicas. Its version stays, so that a concurrent change is a conflict. */
 export function scaleWith(scale: KubeObject, replicas: number): KubeObject {
   const { apiVersion = "autoscaling/v1", kind = "Scale", metadata } = scale;
   const { name, namespace, uid, resourceVersion } = metadata;

@@ -1,5 +1,5 @@
-// Scales the objects that policies name, and knows of each its replicas, why it cannot be scaled, and who else scales it.
-// Only these objects are followed: a cluster has thousands that no policy names.
+// Scales the objects that policies name. Knows the replicas, the fault and the autoscalers of each. Only these objects are
+// followed, because a cluster may have thousands of others.
 
 import { pause } from "#base/async/wait.ts";
 import type { Chance } from "#base/chance.ts";
@@ -15,7 +15,7 @@ import type { ObjectName, Replicas } from "./object.ts";
 
 export interface ScalerOptions {
   readonly client: KubeClient;
-  /** Replicas, faults or autoscalers of some object are others than before. */
+  /** Called when replicas, faults or autoscalers of an object changed. */
   readonly changed: () => void;
   readonly record: RecordEvent;
   readonly clock: Clock;
@@ -23,23 +23,23 @@ export interface ScalerOptions {
   readonly log: Pick<Log, "info" | "warn">;
 }
 
-/** An object, and how many replicas it is to have; undefined leaves them as they are. */
-export interface Wanted {
+/** An object and its wanted replicas; undefined leaves them as they are. */
+export interface WantedScale {
   readonly object: ObjectName;
   readonly replicas: number | undefined;
 }
 
 interface Entry {
-  wanted: Wanted;
-  /** Absent until its kind is found. */
+  wanted: WantedScale;
+  /** Undefined until its kind is found. */
   followed: FollowedObject | undefined;
-  /** Reason for which its kind is not found. */
+  /** The reason why its kind is not found. */
   fault: Fault | undefined;
 }
 
-/** Objects of one cluster: each has a watch, which is a connection. */
+/** The most objects: each needs a watch, which is a connection. */
 export const MAX_OBJECTS = 1_000;
-/** Milliseconds between searches for kinds that were not there: somebody may define them. */
+/** Milliseconds between searches for missing kinds, which somebody may define later. */
 const SEARCH_MS = 15_000;
 
 export class Scaler {
@@ -60,8 +60,8 @@ export class Scaler {
     this.#autoscalers = new Autoscalers(options);
   }
 
-  /** From now on these objects are followed and no others; by `objectText`. */
-  set(wanted: ReadonlyMap<string, Wanted>): void {
+  /** Follows exactly these objects, by `objectText`. */
+  set(wanted: ReadonlyMap<string, WantedScale>): void {
     for (const [text, { followed }] of this.#held) {
       if (wanted.has(text)) continue;
       this.#held.delete(text);
@@ -85,7 +85,7 @@ export class Scaler {
     this.#search();
   }
 
-  /** Objects that are followed, and objects that are not, be it for a fault or because there are too many. */
+  /** The numbers of objects that are followed, and that are not because of a fault or of the limit. */
   get sizes(): { readonly followed: number; readonly faulty: number } {
     let faulty = 0;
     for (const held of this.#held.values()) if (faultOf(held) !== undefined) faulty += 1;
@@ -96,7 +96,7 @@ export class Scaler {
     return this.#held.get(text)?.followed?.replicas;
   }
 
-  /** Reason for which an object is not scaled; undefined where it is, and before that is known. */
+  /** The reason why an object is not scaled; undefined if it is, or before that is known. */
   faultOf(text: string): Fault | undefined {
     const held = this.#held.get(text);
     if (held !== undefined) return faultOf(held);
@@ -104,15 +104,15 @@ export class Scaler {
     return new Fault("RESOURCE_EXHAUSTED", `a controller scales ${MAX_OBJECTS} objects at most`);
   }
 
-  /** Names of the HorizontalPodAutoscalers that scale the same object. */
+  /** Names of the HorizontalPodAutoscalers of the same object. */
   autoscalersOf(text: string): readonly string[] {
     const held = this.#held.get(text);
     return held === undefined ? [] : this.#autoscalers.of(held.wanted.object);
   }
 
   /**
-   * A reason for which objects are not scaled or HorizontalPodAutoscalers are not followed, apart from objects and kinds
-   * that are not there; undefined when all is well.
+   * A reason why objects are not scaled or HorizontalPodAutoscalers are not followed; undefined for none. Missing objects
+   * and kinds do not count.
    */
   get fault(): Fault | undefined {
     for (const held of this.#held.values()) {
@@ -138,16 +138,16 @@ export class Scaler {
   #search(): void {
     this.#searching ??= this.#searchAll().finally(() => {
       this.#searching = undefined;
-      // Another object may have come after its last look.
+      // Another object may have been added after the last search.
       if (!this.#stop.signal.aborted && this.#withoutKind().length > 0) this.#search();
     });
   }
 
-  /** Looks for the kinds of objects that have none yet, until each has one. */
+  /** Searches until the kind of every object is found. */
   async #searchAll(): Promise<void> {
     const { client, clock, changed } = this.#options;
     const { signal } = this.#stop;
-    // Objects that come in one turn of the event loop share a search.
+    // Objects that are added in one turn of the event loop share a search.
     await undefined;
     while (!signal.aborted && this.#withoutKind().length > 0) {
       try {

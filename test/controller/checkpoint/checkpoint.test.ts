@@ -237,10 +237,10 @@ test("what is no checkpoint, was changed, or has another version is refused with
   const read = (changed: string) => () => readCheckpoint(bytesOf(changed), planOf("ema"));
   assert.equal(read(text)().savedAt, 5);
   for (const broken of ["", "null", "[", text.slice(0, -20), "\u0000"])
-    assert.throws(read(broken), invalid(/no JSON object/));
+    assert.throws(read(broken), invalid(/not a JSON object/));
   assert.throws(
     () => readCheckpoint(new Uint8Array([0xff, 0xfe]), planOf("ema")),
-    invalid(/no JSON object/),
+    invalid(/not a JSON object/),
   );
   assert.throws(read(text.replace('"version":1', '"version":2')), invalid(/version 1, got 2/));
   assert.throws(read("{}"), invalid(/version 1, got none/));

@@ -8,7 +8,7 @@ import { finish } from "#base/async/steps.ts";
 import type { Fault } from "#base/fault.ts";
 import { compileText } from "#controller/compiling/compile-text.ts";
 import { Compiler, type CompilerOptions } from "#controller/compiling/compiler.ts";
-import { Sharer } from "#controller/compiling/sharer.ts";
+import { Deduplicator } from "#controller/compiling/deduplicator.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { folderOf } from "../../kit/folder.ts";
 import { until } from "../../kit/until.ts";
@@ -192,7 +192,7 @@ test("equal parts of what was compiled are shared, and the data is the same", ()
     { z: 0 },
     new Map([[1, 2]]),
   ];
-  const shared = new Sharer().share(value);
+  const shared = new Deduplicator().deduplicate(value);
   assert.deepEqual(shared, value);
   assert.equal(shared[0], shared[1]);
   const [first, , third] = shared as readonly ReturnType<typeof of>[];

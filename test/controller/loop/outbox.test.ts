@@ -1,4 +1,4 @@
-// Entries reach the store in order, with their latest values, despite failures and slow commits.
+// StoreWrites reach the store in order, with their latest values, despite failures and slow commits.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

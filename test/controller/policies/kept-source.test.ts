@@ -247,6 +247,6 @@ test("a controller that cannot read what it would have to keep does not lead", a
   await first.controller.stop("drain");
   const config = `${DYNAMIC_CONFIGS}b`;
   await other.commit([{ kind: "put", key: config, value: Buffer.from("{") }]);
-  const words = new RegExp(`cannot be read from the store: ${config}: the value is no JSON$`);
+  const words = new RegExp(`cannot be read from the store: ${config}: the value is not JSON$`);
   await assert.rejects(takesOver(t, other), fault("FAILED_PRECONDITION", words));
 });

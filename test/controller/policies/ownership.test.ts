@@ -164,7 +164,7 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-function incumbents(running: readonly string[]): ReadonlyMap<string, RunningPolicy> {
+function runningPolicies(running: readonly string[]): ReadonlyMap<string, RunningPolicy> {
   return new Map(
     running.map((text) => {
       const [origin = "", name = "", meter] = text.split(/[ ()]/);
@@ -176,7 +176,7 @@ function incumbents(running: readonly string[]): ReadonlyMap<string, RunningPoli
 
 for (const { title, files = "", api = "", running = [], owners, leftOut = [] } of ROWS) {
   test(title, () => {
-    const found = assignOwners([FILES(files), API(api)], incumbents(running));
+    const found = assignOwners([FILES(files), API(api)], runningPolicies(running));
     const named = [...found.owners].map(([name, { origin }]) => `${origin} ${name}`);
     assert.deepEqual(named, owners);
     assert.deepEqual(
@@ -190,6 +190,6 @@ for (const { title, files = "", api = "", running = [], owners, leftOut = [] } o
 }
 
 test("where the new document has faults, the version that runs is the one that is owned", () => {
-  const { owners } = assignOwners([FILES(""), API("k/p: p!")], incumbents(["api p"]));
+  const { owners } = assignOwners([FILES(""), API("k/p: p!")], runningPolicies(["api p"]));
   assert.equal(owners.get("p")?.policy.hash, "running");
 });

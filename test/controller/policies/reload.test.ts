@@ -183,7 +183,7 @@ test("the log has the last words of a compiler process that died", async (t) => 
   const source = new DirectorySource({
     directories: [directory],
     clock: fakeClock(),
-    active: () => ({ update: async () => undefined }) as never,
+    active: { update: async () => undefined } as never,
     hasPolicy: () => false,
     compile: () => Promise.reject(dies),
     log,

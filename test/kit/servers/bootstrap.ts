@@ -9,8 +9,8 @@ import {
   type EnvoyTraffic,
   envoyContainer,
   TRAFFIC,
-} from "../../../src/kube/injection/mutation/envoy.ts";
-import type { ProbeListener } from "../../../src/kube/injection/mutation/probes.ts";
+} from "../../../src/injector/mutation/envoy.ts";
+import type { ProbeListener } from "../../../src/injector/mutation/probes.ts";
 import { objectsIn } from "../kube/client.ts";
 
 const DEPLOY = join(import.meta.dirname, "../../../deploy");

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { amountOf } from "../../../src/kube/injection/mutation/annotations.ts";
+import { amountOf } from "../../../src/injector/mutation/annotations.ts";
 import { commandsOf, openShell, page } from "../../kit/kube/charts/commands.ts";
 import { objectsIn } from "../../kit/kube/helm.ts";
 import { workloads } from "../../kit/kube/rendering.ts";

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { AttachSettings } from "#kube/gateways/attach-settings.ts";
 import {
   type Attachment,
   attachmentOf,
@@ -9,7 +10,6 @@ import {
   has,
   objectName,
 } from "#kube/gateways/attachment.ts";
-import type { AttachSettings } from "#kube/gateways/settings.ts";
 import type { Target } from "#policy/document/targets.ts";
 
 const ENVOY_GATEWAY = "gateway.envoyproxy.io/gatewayclass-controller";

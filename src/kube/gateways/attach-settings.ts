@@ -1,0 +1,8 @@
+// Settings of attachment, the same for all targets.
+
+export interface AttachSettings {
+  /** The agents' Service, `NAME.NAMESPACE.svc.DOMAIN:PORT`. */
+  readonly agents: string;
+  /** Whether requests pass while no agent answers. */
+  readonly failOpen: boolean;
+}

@@ -1,8 +1,0 @@
-// How gateways are to ask agents, the same for all targets.
-
-export interface AttachSettings {
-  /** The agents' Service, `NAME.NAMESPACE.svc.DOMAIN:PORT`. */
-  readonly agents: string;
-  /** Whether requests pass while no agent decides. */
-  readonly failOpen: boolean;
-}
