@@ -22,7 +22,7 @@ import { loadInjector } from "#injector/config.ts";
 import { startInjectorProcess } from "#injector/process.ts";
 import type { Port } from "#serve/port.ts";
 import { startStandalone } from "#standalone/standalone.ts";
-import { sharedStore } from "../../src/cli/processes/shared-store.ts";
+import { sharedStore } from "../../src/cli/processes/serve.ts";
 import { cluster, HOME } from "../injector/cluster.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { startEtcd } from "../kit/etcd/cluster.ts";
