@@ -1,6 +1,7 @@
 // Values for every kind of row, derived from the row itself: ones that must pass and ones that must not.
 
 import type { LeafRow } from "#config/table/row.ts";
+import { samplesOf } from "./format-samples.ts";
 
 export interface Sample {
   /** As a file holds it. */
@@ -25,7 +26,7 @@ export function goodSamples(row: LeafRow): readonly Sample[] {
       return values.map((value) => json(value, value));
     }
     case "string":
-      return row.format.good.map((text) => ({ raw: text, text, value: text }));
+      return samplesOf(row.format).good.map((text) => ({ raw: text, text, value: text }));
     case "choice":
       return row.values.map((text) => ({ raw: text, text, value: text }));
     case "duration":
@@ -38,7 +39,10 @@ export function goodSamples(row: LeafRow): readonly Sample[] {
         ...(row.least === "0s" ? [{ raw: 0, text: "0", value: 0 }] : []),
       ];
     case "strings":
-      return [json([], []), json(row.format.good.slice(0, 2), row.format.good.slice(0, 2))];
+      return [
+        json([], []),
+        json(samplesOf(row.format).good.slice(0, 2), samplesOf(row.format).good.slice(0, 2)),
+      ];
     case "floats":
       return [json([], []), json([0.25, 0.5], [0.25, 0.5])];
     case "headers":
@@ -65,7 +69,7 @@ export function badSamples(row: LeafRow): readonly Sample[] {
         ...(row.type === "float64" ? [] : [json(1.5)]),
       ];
     case "string":
-      return row.format.bad.map((text) => ({ raw: text, text }));
+      return samplesOf(row.format).bad.map((text) => ({ raw: text, text }));
     case "choice":
       return [
         { raw: "nOnE", text: "nOnE" },
