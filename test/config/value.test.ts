@@ -6,7 +6,7 @@ import { distance, nearest } from "#base/text/spelling.ts";
 import * as formats from "#config/table/format.ts";
 import { bool, duration, headers, string } from "#config/table/row.ts";
 import { gotOf, LONGEST_MS, validateText, validateValue } from "#config/table/value.ts";
-import { samplesOf } from "../kit/sluice/format-samples.ts";
+import { samplesOf } from "../kit/sluice/config-samples.ts";
 
 for (const [name, format] of Object.entries(formats)) {
   test(`format ${name}`, () => {
