@@ -12,6 +12,7 @@ for (const [name, format] of Object.entries(formats)) {
   test(`format ${name}`, () => {
     const { good, bad } = samplesOf(format);
     assert.notEqual(good.length * bad.length, 0);
+    assert.ok(format.example !== "" && format.accepts(format.example));
     for (const text of good) assert.ok(format.accepts(text), `${text} is good`);
     for (const text of bad) assert.ok(!format.accepts(text), `${text} is bad`);
   });

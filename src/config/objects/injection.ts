@@ -21,11 +21,13 @@ const NAME = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
 
 const quantity: TextFormat = {
   wanted: "empty or a quantity, such as 100m or 128Mi",
+  example: "128Mi",
   accepts: (text) => text === "" || /^\d{1,15}(\.\d{1,9})?(m|k|Ki|M|Mi|G|Gi|T|Ti)?$/.test(text),
 };
 
 export const objectName: TextFormat = {
   wanted: "the name of a Kubernetes object",
+  example: "a.b",
   accepts: (text) => NAME.test(text),
 };
 
@@ -33,11 +35,13 @@ const NAMESPACE = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 export const namespaceName: TextFormat = {
   wanted: "the name of a Kubernetes namespace",
+  example: "team-a",
   accepts: (text) => NAMESPACE.test(text),
 };
 
 const optionalName: TextFormat = {
   wanted: `empty or ${objectName.wanted}`,
+  example: objectName.example,
   accepts: (text) => text === "" || NAME.test(text),
 };
 
@@ -47,6 +51,7 @@ const SECRET_REFERENCE =
 
 const secretReference: TextFormat = {
   wanted: "KEY=SECRET/ENTRY: a key of the agent, and the Secret and its entry that hold the value",
+  example: "etcd.password=sluice-agent/etcd-password",
   accepts: (text) => SECRET_REFERENCE.test(text),
 };
 
@@ -55,6 +60,7 @@ const ENTRY_OF_ENVIRONMENT = /^[A-Za-z_][A-Za-z0-9_.-]*=/;
 
 const environmentEntry: TextFormat = {
   wanted: "NAME=VALUE: a variable that is no key of the agent (SVC_AGENT_…), and its value",
+  example: "EMPTY=",
   accepts: (text) => ENTRY_OF_ENVIRONMENT.test(text) && !text.startsWith("SVC_AGENT_"),
 };
 

@@ -5,6 +5,8 @@ import { isIP } from "node:net";
 export interface TextFormat {
   /** Completes "wanted …". */
   readonly wanted: string;
+  /** An accepted text that is not empty, to stand for a value that is not known. */
+  readonly example: string;
   accepts(text: string): boolean;
   /**
    * A regular expression that every accepted text matches, for JSON Schemas; it may match others, too. It must mean the
@@ -84,11 +86,13 @@ const FQDN = "[A-Za-z0-9-]+([.][A-Za-z0-9-]+)+[.]?";
 
 export const anyText: TextFormat = {
   wanted: "text",
+  example: "words and more",
   accepts: (text) => !text.includes("\0"),
 };
 
 export const someText: TextFormat = {
   wanted: "text that is not empty",
+  example: "a/b",
   pattern: String.raw`\S`,
   accepts: (text) => text.trim() !== "" && !text.includes("\0"),
 };
@@ -96,6 +100,7 @@ export const someText: TextFormat = {
 /** Text that becomes a part of store keys. */
 export const keyPart: TextFormat = {
   wanted: "a name without /",
+  example: "default",
   pattern: String.raw`^[^/]*[^/\s][^/]*$`,
   accepts: (text) => someText.accepts(text) && !text.includes("/"),
 };
@@ -103,42 +108,49 @@ export const keyPart: TextFormat = {
 export const controlPoint: TextFormat = {
   wanted:
     "empty or the name of a control point: at most 1024 characters, none of them a control character, and no blank at either end",
+  example: "é",
   pattern: String.raw`^([^ ]|[^ ][^\n]*[^ ])?$`,
   accepts: (text) => text.length <= 1024 && /^(?! )[^\p{Cc}\uFFFD]*(?<! )$/u.test(text),
 };
 
 export const listenAddress: TextFormat = {
   wanted: "host:port, :port, [IPv6%zone]:port or unix:/path (port 0 picks a free one)",
+  example: "unix:/run/a.sock",
   pattern: `^(unix:/.+|${HOST}:${PORT})$`,
   accepts: (text) => isUnixPath(text) || isHostPort(text, 0),
 };
 
 export const optionalListenAddress: TextFormat = {
   wanted: `empty, ${listenAddress.wanted}`,
+  example: listenAddress.example,
   pattern: `^(|unix:/.+|${HOST}:${PORT})$`,
   accepts: (text) => text === "" || listenAddress.accepts(text),
 };
 
 export const optionalIp: TextFormat = {
   wanted: "empty or an IP address",
+  example: "127.0.0.1",
   pattern: "^[0-9A-Fa-f:.]*$",
   accepts: (text) => text === "" || isIP(text) !== 0,
 };
 
 export const hostname: TextFormat = {
   wanted: "a host name without a port",
+  example: "sluice.example.com",
   pattern: "^[A-Za-z0-9][A-Za-z0-9.-]*$",
   accepts: (text) => !DIGITS_AND_DOTS.test(text) && isHostname(text),
 };
 
 export const bindAddress: TextFormat = {
   wanted: "host:port, :port or [IPv6%zone]:port (port 0 picks a free one)",
+  example: "10.0.0.1:3320",
   pattern: `^${HOST}:${PORT}$`,
   accepts: (text) => isHostPort(text, 0),
 };
 
 export const hostPort: TextFormat = {
   wanted: "empty or host:port",
+  example: "[2001:db8::1]:443",
   pattern: `^(|${HOST}:${PORT})$`,
   accepts: (text) => text === "" || isHostPort(text, 1),
 };
@@ -148,6 +160,7 @@ const SERVICE_PORT = String.raw`[a-z0-9-]+\.[a-z0-9-]+\.svc\.[a-z0-9][a-z0-9.-]*
 /** The name that the cluster's DNS has for a Service. */
 export const serviceAddress: TextFormat = {
   wanted: "empty or NAME.NAMESPACE.svc.DOMAIN:PORT",
+  example: "sluice-agent.sluice.svc.cluster.local:8080",
   pattern: `^(|${SERVICE_PORT})$`,
   accepts: (text) =>
     text === "" || (new RegExp(`^${SERVICE_PORT}$`).test(text) && isHostPort(text, 1)),
@@ -155,18 +168,21 @@ export const serviceAddress: TextFormat = {
 
 export const address: TextFormat = {
   wanted: "empty, host:port, a URL or a fully qualified name",
+  example: "[::1]:443",
   pattern: `^(|${HOST}:${PORT}|${URL_PATTERN}|${FQDN})$`,
   accepts: (text) => text === "" || isHostPort(text, 1) || isUrl(text) || isFqdn(text),
 };
 
 export const endpoint: TextFormat = {
   wanted: "host:port, a URL or a fully qualified name, without user, password, query and fragment",
+  example: "http://etcd:2379/",
   pattern: `^(${HOST}:${PORT}|${PLAIN_URL}|${FQDN})$`,
   accepts: (text) => text !== "" && address.accepts(text) && !hasMore(text),
 };
 
 export const plainEndpoint: TextFormat = {
   wanted: "host:port",
+  example: "[::1]:26379",
   pattern: `^(\\[[^\\]]+\\]|[^:[\\]\\s]+):${PORT}$`,
   accepts: (text) => isHostPort(text, 1) && !text.startsWith(":"),
 };
@@ -174,6 +190,7 @@ export const plainEndpoint: TextFormat = {
 export const redisUrl: TextFormat = {
   wanted:
     "redis://host:port or rediss://host:port, with or without a database number, and without user, password, query and fragment",
+  example: "rediss://[::1]:6380",
   pattern: String.raw`^rediss?://[^/?#\s@]+(/\d*)?$`,
   accepts(text) {
     if (!/^rediss?:/.test(text) || !isUrl(text)) return false;
@@ -184,18 +201,21 @@ export const redisUrl: TextFormat = {
 
 export const redisNamespace: TextFormat = {
   wanted: "a name without braces",
+  example: "team/a",
   pattern: String.raw`^[^{}]*[^{}\s][^{}]*$`,
   accepts: (text) => someText.accepts(text) && !/[{}]/.test(text),
 };
 
 export const proxyAddress: TextFormat = {
   wanted: "empty, a URL or host:port",
+  example: "proxy:3128",
   pattern: `^(|${URL_PATTERN}|${HOST}:${PORT})$`,
   accepts: (text) => text === "" || isUrl(text) || isHostPort(text, 1),
 };
 
 export const noProxyItem: TextFormat = {
   wanted: "an IP address, a CIDR range, a host name, .domain, host:port or *",
+  example: "db.internal:5432",
   pattern: String.raw`^([*]|[^\s/]+(/\d{1,3})?)$`,
   accepts: (text) => {
     if (text === "*" || isIP(text) !== 0 || isCidr(text)) return true;
@@ -206,18 +226,21 @@ export const noProxyItem: TextFormat = {
 
 export const fqdn: TextFormat = {
   wanted: "empty or a fully qualified name such as client.example.com",
+  example: "client.example.com",
   pattern: `^(|${FQDN})$`,
   accepts: (text) => text === "" || isFqdn(text),
 };
 
 export const labelName: TextFormat = {
   wanted: "a Prometheus label name (letters, digits and _, not starting with a digit)",
+  example: "_x1",
   pattern: "^[A-Za-z_][A-Za-z0-9_]*$",
   accepts: (text) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(text),
 };
 
 export const memberName: TextFormat = {
   wanted: "the name of a baggage member, not http.* or aperture.*",
+  example: "tenant.id",
   pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
   accepts: (text) => /^(?!http\.|aperture\.)[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(text),
 };
