@@ -48,7 +48,7 @@ export function inputOf(scenario: Scenario, policy: string | undefined): Simulat
     queries: "prometheus",
   });
   if (findings.length > 0) throw new DemoError(findings.map(findingLine).join("\n"));
-  return { policies: policies.map(({ of }) => of), scenario, files };
+  return { policies, scenario, files };
 }
 
 /** The arguments of `slow-service.ts` for a scenario. */
@@ -75,8 +75,8 @@ export async function play(demo: SidecarDemo, input: SimulationInput): Promise<S
   return rehearsal.result();
 }
 
-function refused(source: string, findings: readonly Parameters<typeof findingLine>[0]["of"][]) {
-  return new DemoError(findings.map((of) => findingLine({ source, of })).join("\n"));
+function refused(source: string, findings: readonly Parameters<typeof findingLine>[0][]) {
+  return new DemoError(findings.map((finding) => findingLine({ ...finding, source })).join("\n"));
 }
 
 function graphOf(demo: SidecarDemo, policy: string): string {

@@ -3,67 +3,43 @@
 
 import { Fault } from "#base/fault.ts";
 import { EXIT } from "#runtime/life/run.ts";
-import { type Command, readArgs } from "./command.ts";
-
-/** The part of the table of subcommands that scripts are made of. */
-export type CommandTable = Readonly<
-  Record<string, { readonly about: string; readonly flags: Readonly<Record<string, string>> }>
->;
-
-interface Flag {
-  /** Without the leading `--`. */
-  readonly name: string;
-  readonly about: string;
-  /** The word that stands for its value in the help; "" for a flag without one. */
-  readonly value: string;
-}
+import { type Argument, argumentsOf } from "./flags.ts";
+import { type Command, SUBCOMMANDS } from "./subcommands.ts";
 
 interface Entry {
   /** One or two words. */
   readonly words: readonly string[];
   readonly about: string;
-  readonly flags: readonly Flag[];
-  /** Words that may follow, where there is a fixed list of them. */
+  readonly flags: readonly Argument[];
+  /** The words that may follow, if there is a fixed list of them. */
   readonly choices: readonly string[];
 }
 
-const SHELLS = ["bash", "zsh", "fish"] as const;
-
-/** The values of flags that have a fixed list of them, by the word that stands for them. */
-const VALUES: Readonly<Record<string, readonly string[]>> = {
-  FORMAT: ["mermaid", "dot", "json"],
-  WHO: ["prometheus", "own"],
-};
+/** The words for values that are files. */
 const FILES: ReadonlySet<string> = new Set(["FILE", "FILE.svg", "PATH", "DIR"]);
 
-export function completionCommand(table: () => CommandTable): Command {
-  return async (args, terminal) => {
-    const { positionals } = readArgs(args, {}, true);
-    const [shell, ...more] = positionals;
-    const write = SCRIPTS.get(shell ?? "");
-    if (write === undefined || more.length > 0) {
-      const got = positionals.length === 0 ? "nothing" : JSON.stringify(positionals.join(" "));
-      throw new Fault("INVALID_ARGUMENT", `completion: wanted ${SHELLS.join(", ")}, got ${got}`);
-    }
-    terminal.out(write(entriesOf(table())));
-    return EXIT.clean;
-  };
-}
+export const completionCommand: Command<"completion"> = async ({ operands }, terminal) => {
+  const [shell, ...more] = operands;
+  const write = SCRIPTS.get(shell ?? "");
+  if (write === undefined || more.length > 0) {
+    const got = operands.length === 0 ? "nothing" : JSON.stringify(operands.join(" "));
+    const wanted = [...SCRIPTS.keys()].join(", ");
+    throw new Fault("INVALID_ARGUMENT", `completion: wanted ${wanted}, got ${got}`);
+  }
+  terminal.out(write(entries()));
+  return EXIT.clean;
+};
 
-function entriesOf(table: CommandTable): readonly Entry[] {
-  return Object.entries(table).map(([name, { about, flags }]) => ({
-    words: name.split(" "),
-    about,
-    flags: [...Object.entries(flags), ["--help", "print this help"] as const].flatMap(
-      ([flag, meaning]) => {
-        const [dashed = "", value = ""] = flag.split(" ");
-        return dashed.startsWith("--")
-          ? [{ name: dashed.slice(2), about: meaning, value: value.replace(",…", "") }]
-          : [];
-      },
-    ),
-    choices: name === "completion" ? SHELLS : [],
-  }));
+function entries(): readonly Entry[] {
+  return Object.entries(SUBCOMMANDS).map(([name, { about, flags }]) => {
+    const all = argumentsOf({ ...flags, "--help": "print this help" });
+    return {
+      words: name.split(" "),
+      about,
+      flags: all.filter((argument) => argument.name !== ""),
+      choices: all.find((argument) => argument.name === "")?.choices ?? [],
+    };
+  });
 }
 
 /** The first words of all commands, each once, with what they are about. */
@@ -90,28 +66,20 @@ function secondWords(entries: readonly Entry[], first: string): ReadonlyMap<stri
   );
 }
 
-function allFlags(entries: readonly Entry[]): readonly Flag[] {
-  return entries.flatMap(({ flags }) => flags);
-}
-
 function bash(entries: readonly Entry[]): string {
   const flagsOf = ({ flags }: Entry) => flags.map(({ name }) => `--${name}`).join(" ");
   const first = firstWords(entries);
-  const values = new Map(
-    allFlags(entries).flatMap(({ name, value }) => {
-      const choices = VALUES[value];
-      return choices === undefined ? [] : [[name, choices] as const];
-    }),
+  const all = entries.flatMap(({ flags }) => flags).filter(({ value }) => value !== "");
+  const chosen = new Map(
+    all.filter(({ choices }) => choices.length > 0).map(({ name, choices }) => [name, choices]),
   );
-  const free = allFlags(entries).flatMap(({ name, value }) =>
-    value !== "" && VALUES[value] === undefined ? [`--${name}`] : [],
-  );
+  const free = all.filter(({ choices }) => choices.length === 0).map(({ name }) => `--${name}`);
   return `# Completion of sluice for bash. Load it with: source <(sluice completion bash)
 _sluice() {
   local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} words=""
   COMPREPLY=()
   case $prev in
-${[...values].map(([name, choices]) => `    --${name}) words="${choices.join(" ")}" ;;`).join("\n")}
+${[...chosen].map(([name, choices]) => `    --${name}) words="${choices.join(" ")}" ;;`).join("\n")}
     ${[...new Set(free)].join("|")}) return ;;
   esac
   if [[ -z $words ]]; then
@@ -156,12 +124,13 @@ function zsh(entries: readonly Entry[]): string {
   const described = (words: ReadonlyMap<string, string>) =>
     [...words].map(([word, about]) => quoted(`${word}:${about.replaceAll(":", "\\:")}`)).join(" ");
   const first = firstWords(entries);
-  const argument = ({ name, about, value }: Flag) => {
-    const choices = VALUES[value];
+  const argument = ({ name, about, value, choices }: Argument) => {
     const action =
-      choices !== undefined ? `(${choices.join(" ")})` : FILES.has(value) ? "_files" : " ";
+      choices.length > 0 ? `(${choices.join(" ")})` : FILES.has(value) ? "_files" : " ";
     const meaning = about.replaceAll(/[[\]:]/g, "\\$&");
-    return quoted(`*--${name}[${meaning}]${value === "" ? "" : `:${value}:${action}`}`);
+    return quoted(
+      `*--${name}[${meaning}]${value === "" ? "" : `:${choices.length > 0 ? name : value}:${action}`}`,
+    );
   };
   const caseOf = (entry: Entry) =>
     `    (${quoted(entry.words.join(" "))}) _arguments ${entry.flags.map(argument).join(" ")} '*:file:_files' ;;`;
@@ -221,19 +190,18 @@ function fish(entries: readonly Entry[]): string {
     }
   }
   for (const { words, flags } of entries) {
-    // `policy check` and `agent config` are other commands than `check` and `agent`.
+    // `check` must not match in `policy check`, nor `agent` in `agent config`.
     const longer = entries
       .filter((other) => words.length === 1 && other.words.length > 1)
       .flatMap((other) =>
         other.words.filter((word) => word !== words[0] && other.words.includes(words[0] ?? "")),
       )
       .map((word) => seen(word));
-    for (const { name, about, value } of flags) {
-      const choices = VALUES[value];
+    for (const { name, about, value, choices } of flags) {
       const takes =
         value === ""
           ? ""
-          : choices !== undefined
+          : choices.length > 0
             ? ` -x -a ${quoted(choices.join(" "))}`
             : FILES.has(value)
               ? " -r -F"

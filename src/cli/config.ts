@@ -4,16 +4,12 @@ import { loadConfig } from "#config/load.ts";
 import { printJson, printYaml } from "#config/print.ts";
 import type { ProcessName } from "#config/tree.ts";
 import { EXIT } from "#runtime/life/run.ts";
-import { type Command, readArgs } from "./command.ts";
+import type { Command } from "./subcommands.ts";
 
-export function configCommand(process: ProcessName): Command {
-  return async (args, terminal) => {
-    const { values } = readArgs(args, {
-      "config-path": { type: "string" },
-      json: { type: "boolean", default: false },
-    });
-    const loaded = loadConfig(process, { env: terminal.env, configPath: values["config-path"] });
-    terminal.out((values.json ? printJson : printYaml)(loaded, terminal.env));
+export function configCommand<P extends ProcessName>(process: P): Command<`${P} config`> {
+  return async ({ flags }, terminal) => {
+    const loaded = loadConfig(process, { env: terminal.env, configPath: flags["config-path"] });
+    terminal.out((flags.json ? printJson : printYaml)(loaded, terminal.env));
     return EXIT.clean;
   };
 }

@@ -18,7 +18,7 @@ const SIGNALS = ["SIGHUP", "SIGINT", "SIGTERM", "SIGUSR2"];
 
 const [major, minor] = process.versions.node.split(".").map(Number);
 if (major >= 26 || (major === 24 && minor >= 15)) {
-  // On again when the start is over, see `src/runtime/life/after-start.ts`. Before the cache, which is one for
+  // On again when the start is over, see `src/runtime/life/v8.ts`. Before the cache, which is one for
   // each set of flags.
   if (PROCESSES.includes(process.argv[2]))
     for (const flag of ["--no-maglev", "--no-turbofan"]) setFlagsFromString(flag);

@@ -2,10 +2,9 @@
 
 import { EXIT } from "#runtime/life/run.ts";
 import { version } from "#runtime/status/info.ts";
-import { type Command, readArgs } from "./command.ts";
+import type { Command } from "./subcommands.ts";
 
-export const versionCommand: Command = async (args, terminal) => {
-  const { values } = readArgs(args, { json: { type: "boolean", default: false } });
+export const versionCommand: Command<"version"> = async ({ flags }, terminal) => {
   const facts = {
     version: version(),
     node: process.versions.node,
@@ -13,7 +12,7 @@ export const versionCommand: Command = async (args, terminal) => {
     arch: process.arch,
   };
   terminal.out(
-    values.json ? `${JSON.stringify(facts)}\n` : `sluice ${facts.version}, Node ${facts.node}\n`,
+    flags.json ? `${JSON.stringify(facts)}\n` : `sluice ${facts.version}, Node ${facts.node}\n`,
   );
   return EXIT.clean;
 };

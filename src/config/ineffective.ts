@@ -45,77 +45,86 @@ const NO_TRACES = "Sluice makes no traces of its own";
 const NO_COUNTERPART = "the HTTP client has no such setting";
 const NO_KUBELET_SCRAPER = "Sluice has no kubelet scraper";
 
+const entriesAt = (why: string, ...paths: readonly string[]): readonly Entry[] =>
+  paths.map((path) => ({ path, why }));
+
+const withoutCounterpart = (client: string): readonly Entry[] =>
+  entriesAt(
+    NO_COUNTERPART,
+    `${client}.expect_continue_timeout`,
+    `${client}.read_buffer_size`,
+    `${client}.write_buffer_size`,
+  );
+
+const withoutChecks = (why: string): readonly Entry[] =>
+  entriesAt(
+    why,
+    "server.grpc_gateway",
+    "server.http.max_baggage_bytes",
+    "server.http.max_json_depth",
+    "server.http.max_labels",
+  );
+
+const OF_ALL: readonly Entry[] = [
+  { path: "crashreport.traces_sample_rate", why: NO_TRACES },
+  { path: "watchdog.memory.heap.min_gogc", why: NO_GOGC },
+  ...withoutCounterpart("kubernetes_client.http_client"),
+];
+
+const OF_AGENT_AND_CONTROLLER: readonly Entry[] = [
+  ...OF_ALL,
+  { path: "cloudext.installation_mode", why: INSTALLATION_MODE },
+  { path: "cloudext", why: CLOUD },
+  { path: "etcd", why: IN_MEMORY },
+  { path: "health", why: OWN_HEALTH },
+  { path: "token_source", why: GOOGLE_TOKENS },
+  ...withoutCounterpart("prometheus.http_client"),
+];
+
 const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
   agent: [
+    ...OF_AGENT_AND_CONTROLLER,
     { path: "agent_functions.client.http", why: OVER_GRPC },
-    { path: "alerter", why: CONTROLLER },
-    { path: "alertmanagers", why: CONTROLLER },
-    { path: "auto_scale", why: CONTROLLER },
-    { path: "cloudext.installation_mode", why: INSTALLATION_MODE },
-    { path: "cloudext", why: CLOUD },
-    { path: "crashreport.traces_sample_rate", why: NO_TRACES },
-    { path: "etcd", why: IN_MEMORY },
+    ...entriesAt(
+      CONTROLLER,
+      "alerter",
+      "alertmanagers",
+      "auto_scale",
+      "otel.batch_alerts",
+      "prometheus.labels",
+    ),
     { path: "flow_control.preview_service", why: PREVIEWS },
-    { path: "health", why: OWN_HEALTH },
-    { path: "kubernetes_client.http_client.expect_continue_timeout", why: NO_COUNTERPART },
-    { path: "kubernetes_client.http_client.read_buffer_size", why: NO_COUNTERPART },
-    { path: "kubernetes_client.http_client.write_buffer_size", why: NO_COUNTERPART },
     { path: "object_storage", why: CACHES },
-    { path: "otel.batch_alerts", why: CONTROLLER },
     { path: "otel.batch_postrollup.send_batch_size", why: WHOLE_BATCHES },
     { path: "otel.batch_prerollup", why: PIPELINE },
     { path: "otel.disable_kubelet_scraper", why: NO_KUBELET_SCRAPER },
     { path: "otel.disable_kubernetes_scraper", why: NO_KUBERNETES_SCRAPER },
-    { path: "prometheus.http_client.expect_continue_timeout", why: NO_COUNTERPART },
-    { path: "prometheus.http_client.read_buffer_size", why: NO_COUNTERPART },
-    { path: "prometheus.http_client.write_buffer_size", why: NO_COUNTERPART },
-    { path: "prometheus.labels", why: CONTROLLER },
-    { path: "token_source", why: GOOGLE_TOKENS },
-    { path: "watchdog.memory.heap.min_gogc", why: NO_GOGC },
   ],
   controller: [
-    { path: "cloudext.installation_mode", why: INSTALLATION_MODE },
-    { path: "cloudext", why: CLOUD },
-    { path: "crashreport.traces_sample_rate", why: NO_TRACES },
-    { path: "crashreport", why: STANDALONE },
-    { path: "etcd", why: IN_MEMORY },
-    { path: "health", why: OWN_HEALTH },
-    { path: "kubernetes_client.http_client.expect_continue_timeout", why: NO_COUNTERPART },
-    { path: "kubernetes_client.http_client.read_buffer_size", why: NO_COUNTERPART },
-    { path: "kubernetes_client.http_client.write_buffer_size", why: NO_COUNTERPART },
-    { path: "log", why: STANDALONE },
-    { path: "metrics", why: STANDALONE },
+    ...OF_AGENT_AND_CONTROLLER,
+    ...entriesAt(
+      STANDALONE,
+      "crashreport",
+      "log",
+      "metrics",
+      "otel.ports",
+      "profilers",
+      "readiness",
+      "server",
+      "service_discovery",
+      "watchdog",
+    ),
     { path: "otel.enable_high_cardinality_platform_metrics", why: NOT_PUBLISHED },
-    { path: "otel.ports", why: STANDALONE },
-    { path: "policies.checkpoints", why: IN_MEMORY },
-    { path: "policies.removal_guard", why: IN_MEMORY },
-    { path: "profilers", why: STANDALONE },
-    { path: "prometheus.http_client.expect_continue_timeout", why: NO_COUNTERPART },
-    { path: "prometheus.http_client.read_buffer_size", why: NO_COUNTERPART },
-    { path: "prometheus.http_client.write_buffer_size", why: NO_COUNTERPART },
-    { path: "readiness", why: STANDALONE },
-    { path: "server", why: STANDALONE },
-    { path: "server.grpc_gateway", why: CHECKS },
-    { path: "server.http.max_baggage_bytes", why: CHECKS },
-    { path: "server.http.max_json_depth", why: CHECKS },
-    { path: "server.http.max_labels", why: CHECKS },
-    { path: "service_discovery", why: STANDALONE },
-    { path: "token_source", why: GOOGLE_TOKENS },
-    { path: "watchdog.memory.heap.min_gogc", why: NO_GOGC },
-    { path: "watchdog", why: STANDALONE },
+    ...entriesAt(IN_MEMORY, "policies.checkpoints", "policies.removal_guard"),
+    ...withoutChecks(CHECKS),
   ],
-  injector: [
-    { path: "crashreport.traces_sample_rate", why: NO_TRACES },
-    { path: "kubernetes_client.http_client.expect_continue_timeout", why: NO_COUNTERPART },
-    { path: "kubernetes_client.http_client.read_buffer_size", why: NO_COUNTERPART },
-    { path: "kubernetes_client.http_client.write_buffer_size", why: NO_COUNTERPART },
-    { path: "server.grpc_gateway", why: NO_CHECKS },
-    { path: "server.http.max_baggage_bytes", why: NO_CHECKS },
-    { path: "server.http.max_json_depth", why: NO_CHECKS },
-    { path: "server.http.max_labels", why: NO_CHECKS },
-    { path: "watchdog.memory.heap.min_gogc", why: NO_GOGC },
-  ],
+  injector: [...OF_ALL, ...withoutChecks(NO_CHECKS)],
 };
+
+/** Whether an entry is about a key. */
+function covers({ path }: Entry, key: string): boolean {
+  return key === path || key.startsWith(`${path}.`);
+}
 
 /** Facts beside the settings on which the effect of a key depends. */
 export interface Surroundings {
@@ -196,10 +205,7 @@ function entryOf<P extends ProcessName>(
   if (why !== undefined) return { path, why };
   const conditions: readonly Condition<ConfigOf[P]>[] = CONDITIONS[process];
   return conditions.find(
-    (entry) =>
-      path !== entry.except &&
-      (path === entry.path || path.startsWith(`${entry.path}.`)) &&
-      entry.applies(config, around),
+    (entry) => path !== entry.except && covers(entry, path) && entry.applies(config, around),
   );
 }
 
@@ -222,7 +228,7 @@ export function ineffectiveReason(
     (entry) =>
       (role === "part" || entry.why !== STANDALONE) &&
       (role !== "process" || entry.why !== IN_MEMORY) &&
-      (path === entry.path || path.startsWith(`${entry.path}.`)),
+      covers(entry, path),
   )?.why;
 }
 
@@ -238,32 +244,35 @@ export function ineffectiveKeys(process: ProcessName, role?: TreeRole): readonly
 }
 
 export interface IneffectiveGroup extends Entry {
-  readonly keys: number;
+  /** Whether the path is that of a key, and not of an object. */
+  readonly isLeaf: boolean;
   /** Whether the keys are in effect where the tree configures a process of its own. */
   readonly onlyAsPart: boolean;
 }
 
-/** The entries of the table, with the number of keys that each is about. */
+/** The entries of the table that are about some key, in the order of the keys. */
 export function ineffectiveGroups(process: ProcessName): readonly IneffectiveGroup[] {
-  const entries = INEFFECTIVE[process];
-  const counts = new Map<Entry, number>();
-  for (const { path } of leaves(PROCESSES[process].table)) {
-    const entry = entries.find((each) => path === each.path || path.startsWith(`${each.path}.`));
-    if (entry !== undefined) counts.set(entry, (counts.get(entry) ?? 0) + 1);
-  }
-  return [...counts].map(([entry, keys]) => ({
-    ...entry,
-    keys,
-    onlyAsPart: entry.why === STANDALONE || entry.why === IN_MEMORY,
-  }));
+  const paths = leaves(PROCESSES[process].table).map(({ path }) => path);
+  const found = paths.map((path) => INEFFECTIVE[process].find((entry) => covers(entry, path)));
+  return [...new Set(found)].flatMap((entry) =>
+    entry === undefined
+      ? []
+      : [
+          {
+            ...entry,
+            isLeaf: paths.includes(entry.path),
+            onlyAsPart: entry.why === STANDALONE || entry.why === IN_MEMORY,
+          },
+        ],
+  );
 }
 
 /** Entries of the table that match no key: there must be none. */
 export function unmatchedEntries(process: ProcessName): readonly string[] {
   const keys = leaves(PROCESSES[process].table).map(({ path }) => path);
   return INEFFECTIVE[process]
-    .map(({ path }) => path)
-    .filter((path) => !keys.some((key) => key === path || key.startsWith(`${path}.`)));
+    .filter((entry) => !keys.some((key) => covers(entry, key)))
+    .map(({ path }) => path);
 }
 
 export interface IneffectiveSetting {

@@ -1,31 +1,17 @@
 // Prints the tree in force, for people (YAML) or scripts (JSON): every key, its value and the source of the value. Secrets,
 // and credentials inside addresses, appear as `***`.
 
-import { formatDuration } from "#base/duration.ts";
 import { reasonInForce, type Surroundings } from "./ineffective.ts";
 import type { Loaded } from "./load.ts";
-import type { LeafRow, Row, Table } from "./table/row.ts";
-import { withoutCredentials } from "./table/value.ts";
+import { type LeafRow, object, type Row, type Table } from "./table/row.ts";
+import { plainValue, withoutCredentials } from "./table/value.ts";
 import { joined, PROCESSES } from "./tree.ts";
 
 /** A value in printable form: durations as text, secrets masked. */
 function shown(row: Row, value: unknown): unknown {
-  switch (row.kind) {
-    case "object":
-      return shownObject(row.table, value);
-    case "objects":
-      return Array.isArray(value) ? value.map((item) => shownObject(row.table, item)) : value;
-    case "duration":
-      return typeof value === "number" ? formatDuration(value) : value;
-    case "bool":
-    case "number":
-    case "string":
-    case "choice":
-    case "strings":
-    case "floats":
-    case "headers":
-      return row.secret === true && !isEmpty(value) ? "***" : masked(value);
-  }
+  return plainValue(row, value, (leaf, each) =>
+    leaf.secret === true && !isEmpty(each) ? "***" : masked(each),
+  );
 }
 
 function isEmpty(value: unknown): boolean {
@@ -36,13 +22,6 @@ function isEmpty(value: unknown): boolean {
 function masked(value: unknown): unknown {
   if (typeof value === "string") return withoutCredentials(value);
   return Array.isArray(value) ? value.map(masked) : value;
-}
-
-function shownObject(table: Table, value: unknown): Readonly<Record<string, unknown>> {
-  const fields = value as Readonly<Record<string, unknown>>;
-  return Object.fromEntries(
-    Object.entries(table.rows).map(([key, row]) => [key, shown(row, fields[key])]),
-  );
 }
 
 type Environment = Surroundings["env"];
@@ -93,7 +72,7 @@ function originText(loaded: Loaded, path: string, row: LeafRow): string {
 /** JSON text: `{process, config, origins, without_effect}`, the last two by dotted key path. */
 export function printJson(loaded: Loaded, env: Environment = {}): string {
   const { table } = PROCESSES[loaded.process];
-  const config = shownObject(table, loaded.config);
+  const config = shown(object(table), loaded.config);
   const origins = Object.fromEntries(loaded.origins);
   const around: Surroundings = { role: "process", env };
   const without_effect = Object.fromEntries(

@@ -1,10 +1,10 @@
-// The variables that would set what a configuration was told, for a process that configures another one.
+// The variables that would give another process the settings of a configuration.
 
-import { formatDuration } from "#base/duration.ts";
 import type { Loaded } from "./load.ts";
 import { nameOf } from "./read/variables.ts";
 import { secretsOf } from "./secrets.ts";
-import type { Row, Table } from "./table/row.ts";
+import type { Row } from "./table/row.ts";
+import { plainValue } from "./table/value.ts";
 import { leaves, PROCESSES, type ProcessName } from "./tree.ts";
 
 export interface SetVariable {
@@ -31,7 +31,7 @@ export function variablesOf(loaded: Loaded): readonly SetVariable[] {
   return leaves(PROCESSES[loaded.process].table).flatMap(({ path, row }) => {
     const origin = loaded.origins.get(path);
     if (origin === undefined || origin.source === "default") return [];
-    const text = textOf(row, valueAt(loaded.config, path));
+    const text = variableText(row, valueAt(loaded.config, path));
     const isSecret =
       text !== "" && (row.secret === true || secrets.some((one) => text.includes(one)));
     const name = nameOf(loaded.process, path, "leaf");
@@ -45,23 +45,7 @@ function valueAt(settings: object, path: string): unknown {
   return at;
 }
 
-function textOf(row: Row, value: unknown): string {
-  const plain = plainOf(row, value);
+function variableText(row: Row, value: unknown): string {
+  const plain = plainValue(row, value);
   return typeof plain === "string" ? plain : JSON.stringify(plain);
-}
-
-/** The value as a file would have it. */
-function plainOf(row: Row, value: unknown): unknown {
-  if (row.kind === "duration") return formatDuration(Number(value));
-  if (row.kind === "object") return plainObject(row.table, value);
-  if (row.kind === "objects" && Array.isArray(value))
-    return value.map((item) => plainObject(row.table, item));
-  return value;
-}
-
-function plainObject(table: Table, value: unknown): Readonly<Record<string, unknown>> {
-  const fields = value as Readonly<Record<string, unknown>>;
-  return Object.fromEntries(
-    Object.entries(table.rows).map(([key, row]) => [key, plainOf(row, fields[key])]),
-  );
 }

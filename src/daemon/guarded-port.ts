@@ -1,4 +1,4 @@
-// Opens one port of the process: its guard of administration, and what the log says about who can reach it.
+// Opens one port of the process with its guard of administration, and logs who can reach it.
 
 import { Fault } from "#base/fault.ts";
 import { statusText } from "#runtime/status/status.ts";
@@ -16,7 +16,7 @@ export interface GuardedPort {
   readonly part: ProcessPart;
 }
 
-/** For so long, the status reports a client that did not speak TLS where the port does, or the reverse. */
+/** How long the status reports a client that did not speak TLS where the port does, or the reverse. */
 const TLS_MISMATCH_SHOWN_MS = 5 * 60_000;
 
 /** Throws a Fault that names the key of the address when the port cannot be opened. */

@@ -1,4 +1,4 @@
-// The port for other agents of the group: one service, for those who prove that they belong to it.
+// The port for other agents of the group: one service, for peers that prove their membership.
 
 import { Fault } from "#base/fault.ts";
 import type { GrpcService } from "#base/handler.ts";
@@ -20,8 +20,8 @@ interface PeerPortOptions {
 }
 
 /**
- * Opens the port. Where the default one is taken, by a second agent on one machine, another one does as well: others read
- * its number from the record of this agent. Throws a Fault when a port that a person chose cannot be had.
+ * Opens the port. If the default one is taken, by a second agent on one machine, a free one is used: other agents read its
+ * number from the record of this agent. Throws a Fault when a port that a person chose cannot be opened.
  */
 export async function openPeerPort(
   process: SluiceProcess,

@@ -2,7 +2,7 @@
 // itself; where it is configured, a port of its own for administration; and the ports of telemetry.
 
 import { isAdministration, type Route } from "#base/handler.ts";
-import { compactHeap, useOptimizingCompilers } from "#runtime/life/after-start.ts";
+import { compactHeap, useOptimizingCompilers } from "#runtime/life/v8.ts";
 import { profiles } from "#runtime/profiling/routes.ts";
 import { info } from "#runtime/status/info.ts";
 import { healthRoute, infoRoutes, statusRoutes } from "#runtime/status/routes.ts";

@@ -12,7 +12,7 @@ import { type AgentConfig, PROCESSES } from "#config/tree.ts";
 import { ReadScheduler } from "#h2/read-scheduler.ts";
 import type { ProcessContext } from "#runtime/life/run.ts";
 import { heapProfiles, profileDirectory } from "#runtime/profiling/files.ts";
-import { HostProfiler } from "#runtime/profiling/profiler.ts";
+import { ProcessProfiler } from "#runtime/profiling/profiler.ts";
 import { watchEventLoop } from "#runtime/status/event-loop.ts";
 import { Health } from "#runtime/status/health.ts";
 import { version } from "#runtime/status/info.ts";
@@ -67,7 +67,7 @@ export interface SluiceProcess
   /** UUID, another one in every process. */
   readonly id: string;
   readonly settings: ProcessSettings;
-  /** Whether a person set this key: what they chose must be had, where a default may give way. */
+  /** Whether a person set this key. A chosen value is binding; a default may be replaced. */
   readonly isChosen: (path: string) => boolean;
   readonly chance: Chance;
   readonly store: Store;
@@ -76,7 +76,7 @@ export interface SluiceProcess
   readonly logLevels: ProcessLog["levels"] | undefined;
   readonly metrics: Metrics;
   /** Takes one profile at a time, whoever asks. */
-  readonly profiler: HostProfiler;
+  readonly profiler: ProcessProfiler;
   /** Counts what all ports of the process do. */
   readonly serverMetrics: ServerMetrics;
   /** Shares the event loop among the connections of all ports. */
@@ -121,7 +121,7 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
   scope.add("event loop", close);
   health.liveness.check("event-loop", run);
   const { memory } = settings.watchdog;
-  const profiler = new HostProfiler(clock);
+  const profiler = new ProcessProfiler(clock);
   const stopped = new AbortController();
   scope.add("heap profile", async () => stopped.abort());
   const watchdogLog = log.child("watchdog");
@@ -165,7 +165,7 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
   };
 }
 
-/** Opens a store that may be away, which status, readiness, a metric and the log then say. */
+/** Opens a store that may be away. Status, readiness, a metric and the log then show it. */
 function openStore(
   open: OpenStore,
   context: Omit<Parameters<OpenStore>[0], "usable">,

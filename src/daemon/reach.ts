@@ -1,4 +1,4 @@
-// Says at start what other machines can use of a port, and what they need for it.
+// Logs at start which routes and services of a port other machines can use, and with which credential.
 
 import { type GrpcService, isAdministration, type Route } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";

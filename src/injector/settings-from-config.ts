@@ -78,7 +78,7 @@ export function standIns(injector: Loaded<"injector">): Readonly<Record<string, 
 function standIn(row: ConfigLeaf["row"] | undefined): string | undefined {
   if (row?.kind === "headers") return "{}";
   if (row?.kind === "objects") return "[]";
-  return row?.kind === "string" ? row.format.good.findLast((text) => text !== "") : undefined;
+  return row?.kind === "string" ? row.format.example : undefined;
 }
 
 /** @throws ConfigFault for settings that a sidecar could not use */

@@ -213,6 +213,7 @@ describe("sluice check", () => {
       "--address=u@h:1": /--address: wanted HOST:PORT.*, got one with a user name or password/,
       "--header=foo": /--header: wanted NAME=VALUE, got one without =/,
       "--header==foo": /--header: wanted NAME=VALUE, got one without NAME/,
+      "--header=x@user=ann": /--header: wanted NAME=VALUE, got a NAME that no header can have/,
       "a b": /wanted one FILE, got 2/,
       "--path=/x --ramp-mode -":
         /wanted FILE or flags of a request, got FILE and --path, --ramp-mode/,

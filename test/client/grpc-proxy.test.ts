@@ -7,7 +7,7 @@ import { grpcProxy } from "#client/grpc-proxy.ts";
 import type { ProxySettings } from "#client/http-settings.ts";
 import { TlsFiles } from "#client/tls-files.ts";
 import { realChance, realClock } from "#runtime/life/clock.ts";
-import { sharedStore } from "../../src/cli/processes/shared-store.ts";
+import { sharedStore } from "../../src/cli/processes/serve.ts";
 import { startEtcd } from "../kit/etcd/cluster.ts";
 import { folderOf } from "../kit/folder.ts";
 import { freePort } from "../kit/free-port.ts";

@@ -229,7 +229,7 @@ const PAIRS: readonly (readonly [string, Readonly<Record<string, string>>, RegEx
     [
       "an address of administration that is switched off",
       { SERVER_ADMINISTRATION_ENABLED: "false", SERVER_ADMINISTRATION_ADDR: "127.0.0.1:8081" },
-      /server\.administration\.addr.*: wanted no address, because enabled is false/,
+      /server\.administration\.addr.*: wanted an empty address, because administration is disabled/,
     ],
     [
       "allowed_cn without a CA",

@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { nameOf } from "#config/read/variables.ts";
 import { configurationPage } from "#config/reference/page.ts";
 import { configSchema } from "#config/reference/schema.ts";
-import { leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
+import { branches, leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
 import { badSamples, goodSamples } from "../kit/sluice/config-samples.ts";
 
 const BOTH: readonly ProcessName[] = ["agent", "controller"];
@@ -21,14 +20,39 @@ for (const process of BOTH) {
     assert.equal(committed, `${JSON.stringify(configSchema(process), undefined, 2)}\n`);
   });
 
-  test(`the page names every key and variable of the ${process}`, () => {
+  test(`the page names every key of the ${process}, alone or with its object`, () => {
     const page = configurationPage();
     for (const { path } of leaves(PROCESSES[process].table)) {
-      assert.ok(page.includes(`| \`${path}\` |`), path);
-      assert.ok(page.includes(`\`${nameOf(process, path, "leaf")}\``), path);
+      const objects = path.split(".").map((_, at, keys) => `${keys.slice(0, at).join(".")}.…`);
+      const names = [path, ...objects].map((name) => `| \`${name}\` `);
+      assert.ok(
+        names.some((name) => page.includes(name)),
+        path,
+      );
     }
   });
 }
+
+test("the page gives every key of an object that it names once", () => {
+  const page = configurationPage();
+  for (const { table } of branches(PROCESSES.agent.table).filter(
+    ({ table }) => table.name !== "",
+  )) {
+    const [, section] = page.split(`\n### ${table.name}\n`);
+    if (section === undefined) continue;
+    const [keys = ""] = section.split("\n### ");
+    for (const key of Object.keys(table.rows)) assert.ok(keys.includes(`| \`${key}`), key);
+  }
+});
+
+test("the examples of variables are the names that are read", () => {
+  for (const name of [
+    "SVC_AGENT_LOG_LEVEL=",
+    "SVC_AGENT_ETCD_ENDPOINTS=",
+    "SVC_AGENT_SERVER_TLS_=",
+  ])
+    assert.ok(configurationPage().includes(`\`${name}`), name);
+});
 
 type Node = Readonly<Record<string, unknown>>;
 

@@ -6,12 +6,15 @@ import { distance, nearest } from "#base/text/spelling.ts";
 import * as formats from "#config/table/format.ts";
 import { bool, duration, headers, string } from "#config/table/row.ts";
 import { gotOf, LONGEST_MS, validateText, validateValue } from "#config/table/value.ts";
+import { samplesOf } from "../kit/sluice/config-samples.ts";
 
 for (const [name, format] of Object.entries(formats)) {
   test(`format ${name}`, () => {
-    assert.notEqual(format.good.length * format.bad.length, 0);
-    for (const text of format.good) assert.ok(format.accepts(text), `${text} is good`);
-    for (const text of format.bad) assert.ok(!format.accepts(text), `${text} is bad`);
+    const { good, bad } = samplesOf(format);
+    assert.notEqual(good.length * bad.length, 0);
+    assert.ok(format.example !== "" && format.accepts(format.example));
+    for (const text of good) assert.ok(format.accepts(text), `${text} is good`);
+    for (const text of bad) assert.ok(!format.accepts(text), `${text} is bad`);
   });
 }
 

@@ -9,7 +9,7 @@ import { test } from "node:test";
 import { startAgentProcess } from "#agent/process.ts";
 import { Scope } from "#base/scope.ts";
 import { realChance } from "#runtime/life/clock.ts";
-import { sharedStore } from "../../src/cli/processes/shared-store.ts";
+import { sharedStore } from "../../src/cli/processes/serve.ts";
 import { startEtcd } from "../kit/etcd/cluster.ts";
 import { folderOf } from "../kit/folder.ts";
 import { processContext } from "../kit/process-context.ts";

@@ -28,6 +28,10 @@ test("the level of one component changes by its route, and a mistake is answered
   const noLevel = await levels("PUT", `${LEVELS}/rules`);
   assert.equal(noLevel.status, 400);
   assert.match(noLevel.message, /^level: wanted one of trace .*, got none$/);
+  const unknown = await levels("PUT", `${LEVELS}/rules?level=debug&for=5m&by=ann`);
+  assert.equal(unknown.status, 400);
+  assert.equal(unknown.message, "wanted only level in the query, got for, by");
+  assert.equal((await levels("DELETE", `${LEVELS}?level=debug`)).status, 400);
   const noComponent = await levels("PUT", `${LEVELS}/rool?level=debug`);
   assert.equal(noComponent.status, 404);
   assert.match(noComponent.message, /^wanted one of the components .* rules .*, got rool$/);

@@ -22,7 +22,7 @@ import { loadInjector } from "#injector/config.ts";
 import { startInjectorProcess } from "#injector/process.ts";
 import type { Port } from "#serve/port.ts";
 import { startStandalone } from "#standalone/standalone.ts";
-import { sharedStore } from "../../src/cli/processes/shared-store.ts";
+import { sharedStore } from "../../src/cli/processes/serve.ts";
 import { cluster, HOME } from "../injector/cluster.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { startEtcd } from "../kit/etcd/cluster.ts";
@@ -289,7 +289,7 @@ function inCluster(t: TestContext): Env {
 }
 
 /** Files that join the parts of a process and hand them their settings. */
-const ASSEMBLY = /^(?:(?:agent|cli|config|injector|process|standalone)\/|controller\/[^/]+$)/;
+const ASSEMBLY = /^(?:(?:agent|cli|config|injector|daemon|standalone)\/|controller\/[^/]+$)/;
 
 const isReadByPart = (run: Reads, path: string) =>
   [...(run.get(path) ?? [])].some((file) => !ASSEMBLY.test(file));

@@ -1,7 +1,7 @@
 // Runs the command `sluice` in this process, and keeps what it prints.
 
-import type { Terminal } from "#cli/command.ts";
 import { sluice } from "#cli/sluice.ts";
+import type { Terminal } from "#cli/terminal.ts";
 
 /** The output of a command on each stream, and its exit code. */
 export interface Ran {

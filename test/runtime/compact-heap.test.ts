@@ -7,7 +7,7 @@ import { execPath } from "node:process";
 import { test } from "node:test";
 import { promisify } from "node:util";
 
-const MODULE = new URL("../../src/runtime/life/after-start.ts", import.meta.url).href;
+const MODULE = new URL("../../src/runtime/life/v8.ts", import.meta.url).href;
 
 /** Sizes in bytes before and after, and the number of major collections that ran in between. */
 interface Measured {

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
-const MODULE = new URL("../../src/runtime/life/after-start.ts", import.meta.url).href;
+const MODULE = new URL("../../src/runtime/life/v8.ts", import.meta.url).href;
 const SLUICE = new URL("../../src/cli/sluice.js", import.meta.url).pathname;
 
 /** Prints, when the process ends, which compilers were on. */

@@ -8,22 +8,10 @@ import { readTextFileOrPipe } from "#runtime/life/text-file.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import { checkHttpFromJson } from "#wire/check-json/request.ts";
 import type { UnknownMember } from "#wire/json/strict.ts";
-import { readInput, type Terminal } from "../command.ts";
+import type { FlagsOf } from "../flags.ts";
+import type { SUBCOMMANDS } from "../subcommands.ts";
+import { readInput, type Terminal } from "../terminal.ts";
 import { ATTRIBUTE } from "./words.ts";
-
-export const REQUEST_OPTIONS = {
-  "control-point": { type: "string" },
-  method: { type: "string" },
-  path: { type: "string" },
-  host: { type: "string" },
-  header: { type: "string", multiple: true },
-  label: { type: "string", multiple: true },
-  source: { type: "string" },
-  destination: { type: "string" },
-  body: { type: "string" },
-  "ramp-mode": { type: "boolean" },
-  "expect-end": { type: "boolean" },
-} as const;
 
 /** The largest body that an agent accepts. */
 const MAX_REQUEST_BYTES = 1024 * 1024;
@@ -52,7 +40,7 @@ export async function requestFrom(
   return text;
 }
 
-/** An agent ignores members that it does not know, for the sake of other versions; who writes a check by hand misspells one. */
+/** An agent ignores unknown members, which newer callers may send. In a check written by hand, one is a misspelling. */
 function refuseUnknownMembers(text: string, where: string): void {
   const found: string[] = [];
   const unknown: UnknownMember = (path, known) => {
@@ -62,7 +50,7 @@ function refuseUnknownMembers(text: string, where: string): void {
   try {
     checkHttpFromJson(Buffer.from(text), new HeaderNames(Math.random), undefined, unknown);
   } catch (thrown) {
-    // What else is wrong the agent says better, by the bounds that it has.
+    // The agent reports other faults better, because it knows its own bounds.
     if (!(thrown instanceof Fault)) throw thrown;
   }
   if (found.length === 0) return;
@@ -70,20 +58,10 @@ function refuseUnknownMembers(text: string, where: string): void {
   throw new Fault("INVALID_ARGUMENT", wanted);
 }
 
-interface RequestFlags {
-  readonly [name: string]: unknown;
-  readonly "control-point"?: string | undefined;
-  readonly method?: string | undefined;
-  readonly path?: string | undefined;
-  readonly host?: string | undefined;
-  readonly header?: readonly string[] | undefined;
-  readonly label?: readonly string[] | undefined;
-  readonly source?: string | undefined;
-  readonly destination?: string | undefined;
-  readonly body?: string | undefined;
-  readonly "ramp-mode"?: boolean | undefined;
-  readonly "expect-end"?: boolean | undefined;
-}
+type RequestFlags = Omit<
+  FlagsOf<(typeof SUBCOMMANDS)["check"]["flags"]>,
+  "address" | "json" | "ca" | "cert" | "key"
+>;
 
 /** The request that flags describe, as JSON. */
 export function requestOfFlags(values: RequestFlags): string {
@@ -116,8 +94,8 @@ export function requestOfFlags(values: RequestFlags): string {
   });
 }
 
-const HEADER = /^([^=:]+)[=:]\s*(.*)$/s;
-/** A name of baggage is a token (RFC 9110 §5.6.2). */
+/** Names of headers and of members of baggage are tokens (RFC 9110 §5.6.2). */
+const HEADER = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)[=:]\s*(.*)$/s;
 const LABEL = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(.*)$/s;
 
 function named(flag: string, form: RegExp, text: string): { name: string; value: string } {
@@ -126,9 +104,11 @@ function named(flag: string, form: RegExp, text: string): { name: string; value:
   // The message does not repeat the text: it may be a secret whose = is missing.
   const got = /^[=:]/.test(text)
     ? "one without NAME"
-    : text.includes("=")
-      ? "a NAME that baggage cannot carry"
-      : "one without =";
+    : !(form === HEADER ? /[=:]/ : /=/).test(text)
+      ? "one without ="
+      : form === HEADER
+        ? "a NAME that no header can have"
+        : "a NAME that baggage cannot carry";
   throw new Fault("INVALID_ARGUMENT", `${flag}: wanted NAME=VALUE, got ${got}`);
 }
 

@@ -4,7 +4,7 @@
 import { printable } from "#base/text/printable.ts";
 import { mayBeSecret } from "#base/text/secret.ts";
 import { STATUS_CODES } from "#runtime/life/node-http.ts";
-import type { Paint } from "../colour.ts";
+import type { Paint } from "../terminal.ts";
 
 interface LimiterDecision {
   readonly policy_name: string;

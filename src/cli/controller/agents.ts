@@ -1,49 +1,42 @@
 // `sluice agents`: the agents of a controller, the control points that they have seen, or the objects that it could scale.
 
 import { EXIT } from "#runtime/life/run.ts";
-import { type Command, readArgs } from "../command.ts";
-import { CONTROLLER_OPTIONS, type Json, openController } from "./ask.ts";
+import type { Json } from "../server.ts";
+import type { Command } from "../subcommands.ts";
+import { printJson } from "../terminal.ts";
+import { openController } from "./ask.ts";
 import { tableText } from "./table.ts";
 
-export const agentsCommand: Command = async (args, terminal) => {
-  const options = {
-    ...CONTROLLER_OPTIONS,
-    "agent-group": { type: "string" },
-    "control-points": { type: "boolean" },
-    "auto-scale": { type: "boolean" },
-  } as const;
-  const { values } = readArgs(args, options);
-  const group = values["agent-group"];
-  const controller = await openController(values, terminal);
+export const agentsCommand: Command<"agents"> = async ({ flags }, terminal) => {
+  const group = flags["agent-group"];
+  const controller = await openController(flags, terminal);
   const query = group === undefined ? "" : `?agent_group=${encodeURIComponent(group)}`;
-  const [path, text] = values["auto-scale"]
+  const [path, text] = flags["auto-scale"]
     ? (["/v1/autoscale/kubernetes/controlpoints", scalePointsText] as const)
-    : values["control-points"]
+    : flags["control-points"]
       ? (["/v1/agents/controlpoints", pointsText] as const)
       : ([`/v1/agents${query}`, agentsText] as const);
   const reply = await controller.call("GET", path);
-  terminal.out(
-    values.json === true ? `${JSON.stringify(reply, undefined, 2)}\n` : text(reply, group),
-  );
+  if (flags.json) printJson(terminal, reply);
+  else terminal.out(text(reply, group));
   return EXIT.clean;
 };
 
 function agentsText({ details }: Json): string {
-  const agents = listOf(details);
-  if (agents.length === 0) return "no agents\n";
-  const rows = agents.map((agent) =>
-    ["address", "hostname", "agent_group", "reached_by"].map((key) => String(agent[key] ?? "")),
-  );
-  return tableText(["ADDRESS", "HOST", "GROUP", "REACHED BY"], rows);
+  const rows = rowsOf(listOf(details), ["address", "hostname", "agent_group", "reached_by"]);
+  return rows.length === 0
+    ? "no agents\n"
+    : tableText(["ADDRESS", "HOST", "GROUP", "REACHED BY"], rows);
 }
 
 function pointsText({ global_flow_control_points, errors_count }: Json, group?: string): string {
-  const rows = listOf(global_flow_control_points)
+  const points = listOf(global_flow_control_points)
     .filter(({ agent_group }) => group === undefined || agent_group === group)
     .map(({ flow_control_point, agent_group }) => {
-      const { control_point, type, service } = (flow_control_point ?? {}) as Json;
-      return [control_point, type, service || "-", agent_group].map((cell) => String(cell ?? ""));
+      const { service, ...point } = (flow_control_point ?? {}) as Json;
+      return { ...point, service: service || "-", agent_group };
     });
+  const rows = rowsOf(points, ["control_point", "type", "service", "agent_group"]);
   const text =
     rows.length === 0
       ? "no control points\n"
@@ -55,12 +48,15 @@ function pointsText({ global_flow_control_points, errors_count }: Json, group?: 
 }
 
 function scalePointsText({ auto_scale_kubernetes_control_points }: Json): string {
-  const rows = listOf(auto_scale_kubernetes_control_points).map((point) =>
-    ["api_version", "kind", "namespace", "name"].map((key) => String(point[key] ?? "")),
-  );
+  const points = listOf(auto_scale_kubernetes_control_points);
+  const rows = rowsOf(points, ["api_version", "kind", "namespace", "name"]);
   return rows.length === 0
     ? "no objects that policies could scale: auto_scale.kubernetes.enabled of the controller is false, or it may list none\n"
     : tableText(["API VERSION", "KIND", "NAMESPACE", "NAME"], rows);
+}
+
+function rowsOf(objects: readonly Json[], keys: readonly string[]): readonly (readonly string[])[] {
+  return objects.map((object) => keys.map((key) => String(object[key] ?? "")));
 }
 
 function listOf(value: unknown): readonly Json[] {

@@ -5,8 +5,8 @@ import type { Finding } from "#policy/document/finding.ts";
 import { type SetLine, setLines } from "#policy/format.ts";
 import type { CompiledSet } from "#policy/set.ts";
 import { EXIT } from "#runtime/life/run.ts";
-import { paintFor, type Tone } from "../colour.ts";
-import { type Command, readArgs } from "../command.ts";
+import type { Command } from "../subcommands.ts";
+import { paintFor, printJson, type Tone } from "../terminal.ts";
 import { checkFiles } from "./files.ts";
 
 const TONES: Readonly<Record<SetLine["kind"], Tone | undefined>> = {
@@ -16,18 +16,11 @@ const TONES: Readonly<Record<SetLine["kind"], Tone | undefined>> = {
   summary: "strong",
 };
 
-export const policyCheckCommand: Command = async (args, terminal) => {
-  const options = {
-    json: { type: "boolean" },
-    queries: { type: "string" },
-    "agent-group": { type: "string" },
-    namespace: { type: "string" },
-    "auto-scale": { type: "boolean", default: false },
-    strict: { type: "boolean", default: false },
-    label: { type: "string", multiple: true, default: [] as string[] },
-  } as const;
-  const { positionals, values } = readArgs(args, options, true);
-  const { queries, strict, namespace, label: labels } = values;
+export const policyCheckCommand: Command<"policy check"> = async (
+  { flags, operands },
+  terminal,
+) => {
+  const { queries, strict, namespace, label: labels = [] } = flags;
   if (labels.some((label) => label.trim() === "")) {
     throw new Fault("INVALID_ARGUMENT", "--label: wanted the name of a label, got nothing");
   }
@@ -38,14 +31,13 @@ export const policyCheckCommand: Command = async (args, terminal) => {
     queries,
     namespace,
     labels,
-    agentGroup: values["agent-group"],
-    scales: values["auto-scale"],
+    agentGroup: flags["agent-group"],
+    scales: flags["auto-scale"] ?? false,
   };
-  const set = await checkFiles("policy check", positionals, terminal, judging);
-  const refused = set.findings.length > 0 || (strict && set.warnings.length > 0);
-  if (values.json === true) {
-    terminal.out(`${JSON.stringify({ ok: !refused, ...checkReport(set) }, undefined, 2)}\n`);
-  } else {
+  const set = await checkFiles("policy check", operands, terminal, judging);
+  const refused = set.findings.length > 0 || (strict === true && set.warnings.length > 0);
+  if (flags.json) printJson(terminal, { ok: !refused, ...checkReport(set) });
+  else {
     const print = refused ? terminal.err : terminal.out;
     const paint = paintFor(terminal, refused ? "err" : "out");
     for (const { kind, text } of setLines(set)) {

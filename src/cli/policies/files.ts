@@ -19,7 +19,7 @@ import { needsAutoScale, unmetNeeds } from "#policy/unmet-needs.ts";
 import type { Dialect } from "#promql/result.ts";
 import { readTextFile, readTextFileOrPipe } from "#runtime/life/text-file.ts";
 import { isSeriesName } from "#telemetry/metrics/samples.ts";
-import { readInput, type Terminal } from "../command.ts";
+import { readInput, type Terminal } from "../terminal.ts";
 
 /**
  * Compiles all named documents as one set. Files of dynamic configuration, which a directory or a shell's `*.yaml`
@@ -41,7 +41,7 @@ export interface Setting {
    * The engine that answers queries. `checkFiles` without it tries both, and warns of queries that only Prometheus can
    * answer.
    */
-  readonly queries?: string | undefined;
+  readonly queries?: Dialect | undefined;
   /** The group of selectors that name none: `policies.default_agent_group` of the controller. */
   readonly agentGroup?: string | undefined;
   /** The namespace to which the policies are confined (`policies.namespaces`); undefined where they may reach everything. */
@@ -58,7 +58,7 @@ interface Judging extends Setting {
   readonly scales?: boolean;
 }
 
-interface Checked extends CompiledSet {
+export interface Checked extends CompiledSet {
   readonly texts: readonly PolicyText[];
   /** Contents of the files of dynamic configuration that have no fault, by policy. */
   readonly configs: ReadonlyMap<string, DynamicFile>;
@@ -181,7 +181,7 @@ export async function readAndCompile(
   command: string,
   names: readonly string[],
   terminal: Terminal,
-  { queries, agentGroup, namespace, stdinName = "stdin" }: Setting,
+  { queries = "prometheus", agentGroup, namespace, stdinName = "stdin" }: Setting,
   withDynamic = false,
 ): Promise<{
   readonly set: CompiledSet;
@@ -199,7 +199,6 @@ export async function readAndCompile(
       `${command}: wanted - at most once, got it ${inputs} times`,
     );
   }
-  const dialect = dialectOf(queries);
   const defaultGroup = groupOf(agentGroup);
   // A file may be named twice, by itself and with its directory.
   const all = (await allOf(names.map(filesOf))).flat();
@@ -218,7 +217,7 @@ export async function readAndCompile(
     ...configs.map(readDynamic),
   ]);
   const texts = read.slice(0, policies.length).map((text) => ({ ...text, namespace }));
-  const set = compileSet(texts, { digest: sha256, queries: dialect, defaultGroup });
+  const set = compileSet(texts, { digest: sha256, queries, defaultGroup });
   return { set, texts, dynamic: read.slice(policies.length) };
 }
 
@@ -291,10 +290,4 @@ function groupOf(name = "default"): string {
   if (name !== "" && !name.includes("/")) return name;
   const got = JSON.stringify(name);
   throw new Fault("INVALID_ARGUMENT", `--agent-group: wanted a name without /, got ${got}`);
-}
-
-function dialectOf(name = "prometheus"): Dialect {
-  if (name === "own" || name === "prometheus") return name;
-  const got = JSON.stringify(name);
-  throw new Fault("INVALID_ARGUMENT", `--queries: wanted prometheus or own, got ${got}`);
 }

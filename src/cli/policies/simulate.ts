@@ -15,31 +15,22 @@ import { plotSvg } from "#simulate/plot.ts";
 import { holds, reportJson, reportLines } from "#simulate/report.ts";
 import { filesOf, readScenario, type Scenario } from "#simulate/scenario.ts";
 import { type Simulation, simulate } from "#simulate/simulate.ts";
-import { type Paint, paintFor } from "../colour.ts";
-import { type Command, readArgs, type Terminal } from "../command.ts";
+import type { Command } from "../subcommands.ts";
+import { type Paint, paintFor, printJson, type Terminal } from "../terminal.ts";
 import { compileFiles } from "./files.ts";
-
-const OPTIONS = {
-  scenario: { type: "string" },
-  "agent-group": { type: "string" },
-  seed: { type: "string" },
-  plot: { type: "string" },
-  series: { type: "string", multiple: true, default: [] as string[] },
-  json: { type: "boolean", default: false },
-} as const;
 
 const NO_POLICIES: CompiledSet = { policies: [], findings: [], warnings: [] };
 /** Recordings are larger than documents that people write. */
 const MAX_RECORDING_BYTES = 64 * 1024 * 1024;
 
-export const simulateCommand: Command = async (args, terminal) => {
-  const { values, positionals } = readArgs(args, OPTIONS, true);
-  const { scenario: file, seed, plot, series, json, "agent-group": agentGroup } = values;
+export const simulateCommand: Command<"simulate"> = async ({ flags, operands }, terminal) => {
+  const { scenario: file, seed, plot, series = [], json, "agent-group": agentGroup } = flags;
+  const names = series.flatMap((each) => each.split(","));
   if (file === undefined) throw usage("--scenario FILE", "none");
   if (plot !== undefined && extname(plot).toLowerCase() !== ".svg") {
     throw usage("a file name that ends in .svg for --plot, which draws SVG", plot);
   }
-  if (series.length > 0 && plot === undefined && !json) {
+  if (series.length > 0 && plot === undefined && json !== true) {
     throw usage(
       "--plot FILE.svg or --json together with --series, which selects what they show",
       "neither",
@@ -48,9 +39,9 @@ export const simulateCommand: Command = async (args, terminal) => {
   // Without policies only the service is simulated. Queries that Sluice cannot evaluate itself may be answered by the
   // scenario, so the full dialect is accepted.
   const set =
-    positionals.length === 0
+    operands.length === 0
       ? NO_POLICIES
-      : await compileFiles("simulate", positionals, terminal, { agentGroup });
+      : await compileFiles("simulate", operands, terminal, { agentGroup });
   const text = await readTextFileOrPipe(file, MAX_BYTES);
   const { scenario, findings } = readScenario(text, agentGroup, file);
   const refused = [...set.findings, ...findings].map(findingLine);
@@ -62,24 +53,15 @@ export const simulateCommand: Command = async (args, terminal) => {
   });
   if (!simulated.ok) return refuse(terminal, simulated.findings.map(findingLine));
   const { simulation } = simulated;
-  for (const name of series.flatMap((names) => names.split(","))) known(simulation, name);
+  for (const name of names) known(simulation, name);
   for (const warning of [...set.warnings, ...withoutAgent(set, scenario)])
     terminal.err(`${warningLine(warning)} (warning)\n`);
   if (plot !== undefined) await draw(plot, simulation, series);
-  terminal.out(
-    json
-      ? `${JSON.stringify(
-          reportJson(
-            simulation,
-            series.flatMap((names) => names.split(",")),
-          ),
-          undefined,
-          2,
-        )}\n`
-      : `${reportLines(simulation)
-          .map(painted(paintFor(terminal, "out")))
-          .join("\n")}\n`,
-  );
+  if (json) printJson(terminal, reportJson(simulation, names));
+  else {
+    const paint = painted(paintFor(terminal, "out"));
+    for (const text of reportLines(simulation)) terminal.out(`${paint(text)}\n`);
+  }
   return holds(simulation) ? EXIT.clean : EXIT.refused;
 };
 

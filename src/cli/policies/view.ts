@@ -7,44 +7,35 @@ import { expanded } from "#policy/diagram/expand.ts";
 import { ALL_OPEN, dot, type Graph, graphOf, mermaid } from "#policy/diagram/graph.ts";
 import { findingLine } from "#policy/format.ts";
 import { EXIT } from "#runtime/life/run.ts";
-import { type Command, readArgs, type Terminal } from "../command.ts";
+import type { FlagsOf } from "../flags.ts";
+import type { Command, SUBCOMMANDS } from "../subcommands.ts";
+import type { Terminal } from "../terminal.ts";
 import { compileFiles } from "./files.ts";
 
-const SETTING = { queries: { type: "string" }, "agent-group": { type: "string" } } as const;
-
-export const policyExpandCommand: Command = async (args, terminal) => {
-  const options = { json: { type: "boolean" }, ...SETTING } as const;
-  const { positionals, values } = readArgs(args, options, true);
-  return view("policy expand", positionals, values, terminal, (policies) =>
-    values.json === true
+export const policyExpandCommand: Command<"policy expand"> = async (
+  { flags, operands },
+  terminal,
+) =>
+  view("policy expand", operands, flags, terminal, (policies) =>
+    flags.json
       ? `${JSON.stringify(policies.map(expanded), undefined, 2)}\n`
       : policies.map((policy) => stringify(expanded(policy), { lineWidth: 110 })).join("---\n"),
   );
-};
 
 /** One document for all policies. JSON of one policy is an object, of several a list. */
-const DRAW: Readonly<Record<string, (graphs: readonly Graph[]) => string>> = {
+const DRAW: Readonly<Record<"mermaid" | "dot" | "json", (graphs: readonly Graph[]) => string>> = {
   mermaid: (graphs) => mermaid(...graphs),
   dot: (graphs) => dot(...graphs),
   json: (graphs) => `${JSON.stringify(graphs.length === 1 ? graphs[0] : graphs, undefined, 2)}\n`,
 };
 
-export const policyGraphCommand: Command = async (args, terminal) => {
-  const options = {
-    format: { type: "string", default: "mermaid" },
-    open: { type: "boolean" },
-    depth: { type: "string", default: "0" },
-    ...SETTING,
-  } as const;
-  const { positionals, values } = readArgs(args, options, true);
-  const draw = Object.hasOwn(DRAW, values.format) ? DRAW[values.format] : undefined;
-  if (draw === undefined) {
-    const wanted = Object.keys(DRAW).join(", ");
-    const got = JSON.stringify(values.format);
-    throw new Fault("INVALID_ARGUMENT", `--format: wanted one of ${wanted}, got ${got}`);
-  }
-  const depth = values.open === true ? ALL_OPEN : depthOf(values.depth);
-  return view("policy graph", positionals, values, terminal, (policies) =>
+export const policyGraphCommand: Command<"policy graph"> = async (
+  { flags, operands },
+  terminal,
+) => {
+  const draw = DRAW[flags.format ?? "mermaid"];
+  const depth = flags.open ? ALL_OPEN : depthOf(flags.depth ?? "0");
+  return view("policy graph", operands, flags, terminal, (policies) =>
     draw(policies.map((policy) => graphOf(policy, depth))),
   );
 };
@@ -55,14 +46,16 @@ function depthOf(text: string): number {
   throw new Fault("INVALID_ARGUMENT", `--depth: ${wanted}, got ${JSON.stringify(text)}`);
 }
 
+type PolicyFlags = Pick<
+  FlagsOf<(typeof SUBCOMMANDS)["policy expand"]["flags"]>,
+  "queries" | "agent-group"
+>;
+
 /** Prints documents that compile, and the findings of those that do not. */
 async function view(
   command: string,
   files: readonly string[],
-  {
-    queries,
-    "agent-group": agentGroup,
-  }: { readonly queries?: string; readonly "agent-group"?: string },
+  { queries, "agent-group": agentGroup }: PolicyFlags,
   terminal: Terminal,
   write: (policies: readonly CompiledPolicy[]) => string,
 ): Promise<number> {

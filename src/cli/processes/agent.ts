@@ -2,13 +2,11 @@
 
 import { startAgentProcess } from "#agent/process.ts";
 import { loadConfig } from "#config/load.ts";
-import { type Command, readArgs } from "../command.ts";
-import { serve } from "./serve.ts";
-import { sharedStore } from "./shared-store.ts";
+import type { Command } from "../subcommands.ts";
+import { serve, sharedStore } from "./serve.ts";
 
-export const agentCommand: Command = async (args, { env }) => {
-  const { values } = readArgs(args, { "config-path": { type: "string" } });
-  const config = loadConfig("agent", { env, configPath: values["config-path"] });
+export const agentCommand: Command<"agent"> = async ({ flags }, { env }) => {
+  const config = loadConfig("agent", { env, configPath: flags["config-path"] });
   const store = await sharedStore(config);
   return serve(config.config, (options) => startAgentProcess({ ...options, config, store }));
 };

@@ -2,19 +2,13 @@
 
 import { loadConfig } from "#config/load.ts";
 import { startControllerProcess } from "#controller/process.ts";
-import { type Command, readArgs } from "../command.ts";
-import { POLICIES, policyDirectories } from "./policies-flag.ts";
-import { serve } from "./serve.ts";
-import { sharedStore } from "./shared-store.ts";
+import type { Command } from "../subcommands.ts";
+import { policyDirectories, serve, sharedStore } from "./serve.ts";
 
-export const controllerCommand: Command = async (args, { env }) => {
-  const { values } = readArgs(args, {
-    ...POLICIES,
-    "config-path": { type: "string" },
-  });
-  const config = loadConfig("controller", { env, configPath: values["config-path"] });
+export const controllerCommand: Command<"controller"> = async ({ flags }, { env }) => {
+  const config = loadConfig("controller", { env, configPath: flags["config-path"] });
   const store = await sharedStore(config);
-  const policies = await policyDirectories(values.policies);
+  const policies = await policyDirectories(flags.policies);
   return serve(config.config, (options) =>
     startControllerProcess({ ...options, config, store, policies }),
   );

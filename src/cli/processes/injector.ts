@@ -2,11 +2,10 @@
 
 import { loadInjector } from "#injector/config.ts";
 import { startInjectorProcess } from "#injector/process.ts";
-import { type Command, readArgs } from "../command.ts";
+import type { Command } from "../subcommands.ts";
 import { serve } from "./serve.ts";
 
-export const injectorCommand: Command = async (args, { env }) => {
-  const { values } = readArgs(args, { "config-path": { type: "string" } });
-  const config = loadInjector({ env, configPath: values["config-path"] });
+export const injectorCommand: Command<"injector"> = async ({ flags }, { env }) => {
+  const config = loadInjector({ env, configPath: flags["config-path"] });
   return serve(config.injector.config, (options) => startInjectorProcess({ ...options, config }));
 };

@@ -1,7 +1,6 @@
 // Keys of the agent: its identity, flow control, agent functions, and the caches behind it.
 
 import {
-  anyText,
   bindAddress,
   controlPoint,
   endpoint,
@@ -9,8 +8,19 @@ import {
   memberName,
   someText,
 } from "../table/format.ts";
-import { bool, choice, duration, number, object, string, strings, table } from "../table/row.ts";
-import type { KeyRule } from "../table/rule.ts";
+import {
+  bool,
+  choice,
+  duration,
+  number,
+  object,
+  ownTable,
+  string,
+  strings,
+  table,
+  text,
+} from "../table/row.ts";
+import { type KeyRule, needed } from "../table/rule.ts";
 import { clientConfig } from "./client.ts";
 
 export const agentInfoConfig = table("AgentInfoConfig", "Identity of this agent.", {
@@ -29,9 +39,7 @@ export const agentFunctionsConfig = table(
       endpoint,
       "Controllers to connect to, which then ask this agent over the connection instead of through etcd. Without a scheme, `client.grpc.insecure` decides about TLS; without a port, it is 8080.",
     ),
-    token: string(
-      "",
-      anyText,
+    token: text(
       "Administration token of these controllers (`server.administration.token`), sent with the call.",
       { own: true, secret: true },
     ),
@@ -41,33 +49,23 @@ export const agentFunctionsConfig = table(
 
 const FILES = ["ca_file", "cert_file", "key_file"] as const;
 
-const distCacheTlsConfig = table(
+const distCacheTlsConfig = ownTable(
   "DistCacheTLSConfig",
   "Certificates of the connections between agents that count for each other. Without them these are encrypted as well, and agents know each other by a secret that the first agent of a group leaves in etcd.",
   {
-    allowed_cn: string(
-      "",
-      anyText,
+    allowed_cn: text(
       "Exact common name of the certificates of all agents of the group. Empty means any certificate of the authority, and agents are known by the host in their address.",
-      { own: true },
     ),
-    ca_file: string("", anyText, "File with the certificate authority of all agents.", {
-      own: true,
-    }),
-    cert_file: string("", anyText, "File with the certificate of this agent.", { own: true }),
-    key_file: string("", anyText, "File with the private key of the certificate.", { own: true }),
+    ca_file: text("File with the certificate authority of all agents."),
+    cert_file: text("File with the certificate of this agent."),
+    key_file: text("File with the private key of the certificate."),
   },
-  // Whichever of them is set, none of the files may be missing.
-  ["ca_file", "cert_file", "key_file", "allowed_cn"].flatMap((present) =>
+  // If any of the keys is set, all of the files are needed.
+  [...FILES, "allowed_cn"].flatMap((present) =>
     FILES.map(
       (missing): KeyRule => ({
+        ...needed(missing, present, "ca_file, cert_file and key_file together, for mutual TLS"),
         key: "cert_file",
-        when: [
-          [present, "is not", ""],
-          [missing, "is", ""],
-        ],
-        wanted:
-          "ca_file, cert_file and key_file together, because agents prove both ways who they are",
         got: (settings) => `${FILES.filter((key) => settings[key] !== "").length} of them`,
       }),
     ),
@@ -115,53 +113,49 @@ const flowPreviewConfig = table(
   },
 );
 
-const overloadConfig = table(
+const overloadConfig = ownTable(
   "OverloadConfig",
   "Shedding of checks while an agent has more of them than it can judge. Callers that take more than their fair share of the time are shed first, and the least important checks among them.",
   {
-    enabled: bool(true, "Shed checks. Otherwise all wait until they are judged.", { own: true }),
+    enabled: bool(true, "Shed checks. Otherwise all wait until they are judged."),
     max_delay: duration(
       "50ms",
       "Checks are shed when callers wait for longer than this, by the median, until it is their turn, and the agent has not been idle for 200 ms (for a second in the first five seconds with checks). Where `server.grpc.transport` is grpc-js, waits of gRPC calls are not measured.",
-      { own: true, least: "above 0s" },
+      { least: "above 0s" },
     ),
     max_in_progress: number(
       "int64",
       10_000,
       "Most checks that wait for other servers (Redis, other agents) at one time. From four fifths of it on, the least important ones are shed. Checks in the queue of a scheduler do not count.",
-      { min: 1, own: true },
+      { min: 1 },
     ),
   },
 );
 
-const baggageConfig = table(
+const baggageConfig = ownTable(
   "BaggageConfig",
   "Labels from the `baggage` header of checked requests, which clients choose unless the proxy removes or replaces it. Baggage never sets `http.*`, `aperture.*` or a label that a classifier makes.",
   {
-    enabled: bool(true, "Read labels from baggage. Otherwise the header is ignored.", {
-      own: true,
-    }),
+    enabled: bool(true, "Read labels from baggage. Otherwise the header is ignored."),
     members: strings(
       memberName,
       "Names of the members that become labels. Empty: all of them; rules read those that they name.",
-      { own: true },
     ),
   },
 );
 
-export const flowControlConfig = table("FlowControlConfig", "Flow control.", {
+export const flowControlConfig = ownTable("FlowControlConfig", "Flow control.", {
   baggage: object(baggageConfig),
   default_control_point: string(
     "",
     controlPoint,
     "Control point of checks over Envoy's protocol (ext_authz) that name none, for proxies that cannot send one, such as those of Istio's extension providers. Empty: such a check gets an error, which proxies that fail open let pass; `sluice_anomalies_total{kind=\"no_control_point\"}` counts them.",
-    { own: true },
   ),
   max_keys: number(
     "uint64",
     1_000_000,
     "Maximum number of keys that a limiter counts apart; limiters with equal selectors and key label share it. For a further key, a rate limiter forgets the one that has used the least of its limit. `docs/counters.md` says what other limiters do.",
-    { min: 1_024, own: true },
+    { min: 1_024 },
   ),
   overload: object(overloadConfig),
   preview_service: object(flowPreviewConfig),
@@ -183,8 +177,8 @@ const objectStorageRetry = table("ObjectStorageRetryPolicy", "Attempts for one r
 export const objectStorageConfig = table("ObjectStorageConfig", "A bucket behind the caches.", {
   enabled: bool(false, "Store cache entries in the bucket as well."),
   backend: choice("gcs", ["gcs"] as const, "Kind of storage."),
-  bucket: string("", anyText, "Name of the bucket."),
-  key_prefix: string("", anyText, "Prefix of every key."),
+  bucket: text("Name of the bucket."),
+  key_prefix: text("Prefix of every key."),
   operations_channel_size: number("int64", 1_000, "Maximum number of queued writes.", { min: 0 }),
   retry_policy: object(objectStorageRetry),
 });

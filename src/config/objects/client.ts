@@ -1,8 +1,18 @@
 // Keys of outgoing connections: proxies, TLS, gRPC and HTTP clients.
 
 import { address, anyText, noProxyItem, proxyAddress } from "../table/format.ts";
-import { bool, duration, headers, number, object, string, strings, table } from "../table/row.ts";
-import type { KeyRule } from "../table/rule.ts";
+import {
+  bool,
+  duration,
+  headers,
+  number,
+  object,
+  string,
+  strings,
+  table,
+  text,
+} from "../table/row.ts";
+import { type KeyRule, needed } from "../table/rule.ts";
 
 const NO_TIMEOUT = "0 means no timeout.";
 
@@ -24,29 +34,21 @@ export const proxyConfig = table(
   },
 );
 
-/** A certificate without its key, or the reverse, cannot be used. */
+/** A certificate without its key, or a key without its certificate, cannot be used. */
 export const PAIR_OF_FILES: readonly KeyRule[] = [
-  ["cert_file", "key_file"],
-  ["key_file", "cert_file"],
-].map(([missing = "", present = ""]) => ({
-  key: missing,
-  when: [
-    [missing, "is", ""],
-    [present, "is not", ""],
-  ],
-  wanted: "a file",
-  because: present,
-}));
+  { ...needed("cert_file", "key_file", "a file"), because: "key_file" },
+  { ...needed("key_file", "cert_file", "a file"), because: "cert_file" },
+];
 
 export const clientTlsConfig = table(
   "ClientTLSConfig",
   "TLS of a client connection.",
   {
-    ca_file: string("", anyText, "File with the certificate authorities for server certificates."),
-    cert_file: string("", anyText, "File with the client certificate."),
+    ca_file: text("File with the certificate authorities for server certificates."),
+    cert_file: text("File with the client certificate."),
     insecure_skip_verify: bool(false, "Accept any server certificate. Not for production."),
-    key_file: string("", anyText, "File with the private key of the client certificate."),
-    key_log_file: string("", anyText, "File to which session keys are appended, for debugging."),
+    key_file: text("File with the private key of the client certificate."),
+    key_log_file: text("File to which session keys are appended, for debugging."),
   },
   PAIR_OF_FILES,
 );
@@ -80,7 +82,7 @@ export const httpClientConfig = table("HTTPClientConfig", "An HTTP client.", {
     "90s",
     `Time after which an idle connection is closed. ${NO_TIMEOUT}`,
   ),
-  key_log_file: string("", anyText, "File to which TLS session keys are appended, for debugging."),
+  key_log_file: text("File to which TLS session keys are appended, for debugging."),
   max_conns_per_host: number(
     "int64",
     0,
@@ -152,7 +154,7 @@ export const alertmanagerConfig = table(
   "AlertmanagerConfig",
   "An Alertmanager to which alerts are sent.",
   {
-    name: string("", anyText, "Name used in messages."),
+    name: text("Name used in messages."),
     address: string("", address, "Address of the Alertmanager."),
     base_path: string("/", anyText, "Path of its API; `/` means `/api/v2`."),
     http_client: object(httpClientConfig),

@@ -1,8 +1,19 @@
 // Keys of what agents and controllers share or find outside: etcd, Kubernetes, peers and the cloud extension.
 
 import { address, anyText, endpoint, hostPort, serviceAddress } from "../table/format.ts";
-import { bool, choice, duration, object, string, strings, table } from "../table/row.ts";
-import type { KeyRule } from "../table/rule.ts";
+import {
+  bool,
+  choice,
+  duration,
+  logLevels,
+  object,
+  ownTable,
+  string,
+  strings,
+  table,
+  text,
+} from "../table/row.ts";
+import { type KeyRule, needed } from "../table/rule.ts";
 import { clientConfig, clientTlsConfig } from "./client.ts";
 
 const etcdRows = {
@@ -16,49 +27,19 @@ const etcdRows = {
   ),
   log_level: choice(
     "error",
-    [
-      "",
-      "debug",
-      "DEBUG",
-      "info",
-      "INFO",
-      "warn",
-      "WARN",
-      "error",
-      "ERROR",
-      "dpanic",
-      "DPANIC",
-      "panic",
-      "PANIC",
-      "fatal",
-      "FATAL",
-    ] as const,
+    logLevels("debug", "info", "warn", "error", "dpanic", "panic", "fatal"),
     "Log level of the etcd client itself, the component etcd, whatever log.level says. Empty means error.",
   ),
   namespace: string("aperture", anyText, "Prefix of every key."),
-  username: string("", anyText, "User name."),
-  password: string("", anyText, "Password.", { secret: true }),
+  username: text("User name."),
+  password: text("Password.", { secret: true }),
   tls: object(clientTlsConfig),
 } as const;
 
-/** Without a user the password would have no effect, and etcd lets no user in without one. */
+/** A password has no effect without a user, and etcd admits no user without a password. */
 const USER_OF_PASSWORD: readonly KeyRule[] = [
-  {
-    key: "username",
-    when: [
-      ["password", "is not", ""],
-      ["username", "is", ""],
-    ],
-    wanted: "the name of a user, because password is set",
-  },
-  {
-    key: "password",
-    when: [
-      ["username", "is not", ""],
-      ["password", "is", ""],
-    ],
-    wanted: "the password of the user, because username is set",
-  },
+  needed("username", "password", "the name of a user, because password is set"),
+  needed("password", "username", "the password of the user, because username is set"),
 ];
 
 export const etcdConfig = table(
@@ -73,9 +54,7 @@ export const agentEtcdConfig = table(
   "The etcd cluster that controllers and agents share.",
   {
     ...etcdRows,
-    snapshot_path: string(
-      "",
-      anyText,
+    snapshot_path: text(
       "File for the rules that the agent saw last. If it starts while etcd is away, it judges by them. Empty: it judges nothing before etcd answers.",
       { own: true },
     ),
@@ -84,18 +63,14 @@ export const agentEtcdConfig = table(
 );
 
 export const cloudExtConfig = table("CloudExtConfig", "The cloud extension.", {
-  api_key: string("", anyText, "Key of this installation. Empty turns the extension off.", {
+  api_key: text("Key of this installation. Empty turns the extension off.", {
     secret: true,
   }),
-  agent_api_key: string("", anyText, "Older name of api_key.", {
+  agent_api_key: text("Older name of api_key.", {
     secret: true,
     deprecated: "use cloudext.api_key",
   }),
-  controller_id: string(
-    "",
-    anyText,
-    "Identity of the controller. If empty, one is generated and stored in etcd.",
-  ),
+  controller_id: text("Identity of the controller. If empty, one is generated and stored in etcd."),
   disable_local_otel_pipeline: bool(
     false,
     "Run no local metrics pipelines. Implied by enable_cloud_controller.",
@@ -122,39 +97,33 @@ export const autoScaleKubernetesConfig = table(
   },
 );
 
-export const controllerAutoScaleConfig = table(
+export const controllerAutoScaleConfig = ownTable(
   "ControllerAutoScaleConfig",
   "Scaling of Kubernetes objects by the controller that leads.",
   {
     enabled: bool(
       false,
       "Set the replicas of the objects that pod scalers and auto scalers of policies name. The pod's service account, or the user of the kubeconfig that KUBECONFIG names, must be allowed to list and watch these objects, to get and update their scale, and to list and watch HorizontalPodAutoscalers.",
-      { own: true },
     ),
   },
 );
 
-export const gatewayApiConfig = table(
+export const gatewayApiConfig = ownTable(
   "GatewayApiConfig",
   "Attachment of Policy resources to Gateways and HTTPRoutes, by the controller that leads.",
   {
     enabled: bool(
       false,
       "Let gateways of Envoy Gateway and Istio ask agents about the requests of the Gateways and HTTPRoutes that `targetRefs` of Policy resources name. Needs `policies.cr_watcher.enabled`. The pod's service account, or the user of the kubeconfig that KUBECONFIG names, must be allowed to list and watch these and GatewayClasses, and to list, watch, create, patch and delete SecurityPolicies and EnvoyFilters.",
-      { own: true },
     ),
     agents: string(
       "",
       serviceAddress,
       "The Service of the agents that gateways ask, as NAME.NAMESPACE.svc.DOMAIN:PORT.",
-      { own: true },
     ),
     fail_open: bool(
       false,
       "Whether requests pass while no agent decides. With false they get 503.",
-      {
-        own: true,
-      },
     ),
   },
   ({ enabled, agents }) =>
@@ -180,14 +149,13 @@ export const kubernetesDiscoveryConfig = table(
   },
 );
 
-export const controllerDiscoveryConfig = table(
+export const controllerDiscoveryConfig = ownTable(
   "ControllerDiscoveryConfig",
   "Discovery of services through Kubernetes, for agents that have no right on its API.",
   {
     enabled: bool(
       false,
       "While this controller leads, watch the EndpointSlices and Services of the whole cluster, and publish in etcd what stands at each address, for agents with `service_discovery.kubernetes.source: controller`. The pod's service account, or the user of the kubeconfig that KUBECONFIG names, must be allowed to list and watch both. A leader with false deletes what an earlier one published.",
-      { own: true },
     ),
   },
 );
@@ -200,19 +168,18 @@ export const peerDiscoveryConfig = table("PeerDiscoveryConfig", "How peers find 
   ),
 });
 
-export const checkpointsConfig = table(
+export const checkpointsConfig = ownTable(
   "CheckpointsConfig",
   "What the circuits of policies remember, left in etcd so that the next leader goes on from it.",
   {
     interval: duration(
       "10s",
       "Time between writes of checkpoints, of which each holds the policies whose circuits remember something new.",
-      { own: true, least: "10s" },
+      { least: "10s" },
     ),
     max_age: duration(
       "10m",
       "A checkpoint older than this is not used: the circuit begins anew. Ticks that were left out since a younger one count as skipped.",
-      { own: true },
     ),
   },
 );

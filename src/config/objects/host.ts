@@ -8,8 +8,10 @@ import {
   group,
   number,
   object,
+  ownTable,
   string,
   table,
+  text,
   type Violation,
 } from "../table/row.ts";
 
@@ -89,7 +91,7 @@ const heapConfig = table("HeapConfig", "Watching the heap.", {
   watermarks_policy: object(watermarksPolicy),
 });
 
-export const watchdogConfig = table(
+export const watchdogConfig = ownTable(
   "WatchdogConfig",
   "Watching memory: garbage is collected when usage reaches a threshold of a policy.",
   {
@@ -98,7 +100,6 @@ export const watchdogConfig = table(
     heap_profile: bool(
       false,
       "When usage stays above a threshold although garbage was collected, sample allocations for 10 s into `heap.prof` under `profilers.profiles_path`, once in 10 min at most. Needs a policy.",
-      { own: true },
     ),
     job: object(jobConfig),
     system: object(watchdogPolicyType),
@@ -117,9 +118,7 @@ export const crashReportConfig = table(
     attach_stack_trace: bool(true, "Send the stack with every event."),
     debug: bool(true, "Log what the reporter does."),
     disabled: bool(false, "Send nothing."),
-    dsn: string(
-      "",
-      anyText,
+    dsn: text(
       "Destination of reports, including credentials. If empty, nothing is sent; there is no built-in destination.",
       { secret: true },
     ),

@@ -1,13 +1,6 @@
 // Keys of the main port: listener, gRPC, HTTP, JSON gateway, TLS, drain.
 
-import {
-  anyText,
-  fqdn,
-  hostname,
-  hostPort,
-  listenAddress,
-  optionalListenAddress,
-} from "../table/format.ts";
+import { fqdn, hostname, hostPort, listenAddress, optionalListenAddress } from "../table/format.ts";
 import {
   bool,
   choice,
@@ -15,11 +8,13 @@ import {
   floats,
   number,
   object,
+  ownTable,
   string,
   strings,
   table,
+  text,
 } from "../table/row.ts";
-import type { KeyRule } from "../table/rule.ts";
+import { type KeyRule, needed } from "../table/rule.ts";
 import { PAIR_OF_FILES } from "./client.ts";
 
 const LATENCY_MS: readonly number[] = [10, 25, 100, 250, 1_000];
@@ -77,7 +72,7 @@ const grpcServerConfig = table("GRPCServerConfig", "The gRPC server.", {
   ),
 });
 
-/** Files that are named and not used would look like TLS where there is none. */
+/** An operator who names TLS files while TLS is off would believe that it is on. */
 const filesAreUsed = (...files: readonly string[]): readonly KeyRule[] =>
   files.map((file) => ({
     key: "enabled",
@@ -90,23 +85,16 @@ const filesAreUsed = (...files: readonly string[]): readonly KeyRule[] =>
     got: () => "false",
   }));
 
-const gatewayTlsConfig = table(
+const gatewayTlsConfig = ownTable(
   "GRPCGatewayTLSConfig",
   "TLS of the connection to `grpc_server_address`. The files are read again when they change.",
   {
-    ca_file: string(
-      "",
-      anyText,
+    ca_file: text(
       "File with the certificate authorities for the server's certificate; empty means those of the platform.",
-      { own: true },
     ),
-    cert_file: string("", anyText, "File with the client certificate.", { own: true }),
-    enabled: bool(false, "Use TLS. Implied by `server.tls.enabled`.", {
-      own: true,
-    }),
-    key_file: string("", anyText, "File with the private key of the client certificate.", {
-      own: true,
-    }),
+    cert_file: text("File with the client certificate."),
+    enabled: bool(false, "Use TLS. Implied by `server.tls.enabled`."),
+    key_file: text("File with the private key of the client certificate."),
   },
   [...PAIR_OF_FILES, ...filesAreUsed("ca_file", "cert_file", "key_file")],
 );
@@ -193,12 +181,12 @@ const TLS_IS_WHOLE: readonly KeyRule[] = [
     }),
   ),
   {
+    ...needed(
+      "client_ca_file",
+      "allowed_cn",
+      "a client_ca_file too: without it no client certificate is requested",
+    ),
     key: "allowed_cn",
-    when: [
-      ["allowed_cn", "is not", ""],
-      ["client_ca_file", "is", ""],
-    ],
-    wanted: "a client_ca_file too: without it no client certificate is requested",
     got: () => "no client_ca_file",
   },
   ...filesAreUsed("cert_file", "key_file", "client_ca_file"),
@@ -213,27 +201,22 @@ const serverTlsConfig = table(
       fqdn,
       "Common name that client certificates must have. Requires client_ca_file.",
     ),
-    cert_file: string("", anyText, "File with the server certificate and its chain."),
-    client_ca_file: string(
-      "",
-      anyText,
+    cert_file: text("File with the server certificate and its chain."),
+    client_ca_file: text(
       "File with the authorities that issue client certificates. When set, clients must present a certificate.",
     ),
     enabled: bool(false, "Use TLS on the port."),
-    key_file: string("", anyText, "File with the private key of the certificate."),
+    key_file: text("File with the private key of the certificate."),
   },
   TLS_IS_WHOLE,
 );
 
-const drainConfig = table("DrainConfig", "How the process stops.", {
+const drainConfig = ownTable("DrainConfig", "How the process stops.", {
   accept_for: duration(
     "2s",
     "Time after SIGTERM during which connections are still accepted while health reports NOT_SERVING.",
-    { own: true },
   ),
-  grace: duration("10s", "Time for calls in progress after connections were asked to close.", {
-    own: true,
-  }),
+  grace: duration("10s", "Time for calls in progress after connections were asked to close."),
 });
 
 const ADMINISTRATION_IS_CONSISTENT: readonly KeyRule[] = [
@@ -243,7 +226,7 @@ const ADMINISTRATION_IS_CONSISTENT: readonly KeyRule[] = [
       ["enabled", "is", "false"],
       ["addr", "is not", ""],
     ],
-    wanted: "no address, because enabled is false and administration is served nowhere",
+    wanted: "an empty address, because administration is disabled (enabled: false)",
     got: ({ addr }) => JSON.stringify(addr),
   },
   {
@@ -257,7 +240,7 @@ const ADMINISTRATION_IS_CONSISTENT: readonly KeyRule[] = [
   },
 ];
 
-const administrationConfig = table(
+const administrationConfig = ownTable(
   "AdministrationConfig",
   "Administration is everything that shows or changes what the process does: policies, dynamic configuration, decisions, status, profiles, server reflection. Checks and telemetry (the data plane), probes and /metrics are not part of it.",
   {
@@ -265,28 +248,21 @@ const administrationConfig = table(
       "",
       optionalListenAddress,
       "Separate address for administration; the main port then does not serve it. Empty: the main port serves it. A Unix socket is served without TLS.",
-      { own: true },
     ),
     allowed_hosts: strings(
       hostname,
       "Host names that HTTP requests for administration may use besides IP addresses and loopback names. Not checked where a token or a client certificate is required.",
-      { own: true },
     ),
-    enabled: bool(true, "Serve administration.", { own: true }),
+    enabled: bool(true, "Serve administration."),
     insecure: bool(
       false,
       "Serve administration without a credential even where other machines can reach it. Has no effect where a token or a client certificate is required.",
-      { own: true },
     ),
-    token: string(
-      "",
-      anyText,
+    token: text(
       "Token that every caller of administration must send as `authorization: Bearer TOKEN`; at least 16 visible ASCII characters. Without a token, client certificates (`server.tls.client_ca_file`) are accepted; without either, only loopback addresses and Unix sockets serve administration.",
-      { own: true, secret: true },
+      { secret: true },
     ),
-    token_path: string("", anyText, "File with the token. It is read again when it changes.", {
-      own: true,
-    }),
+    token_path: text("File with the token. It is read again when it changes."),
   },
   ADMINISTRATION_IS_CONSISTENT,
 );

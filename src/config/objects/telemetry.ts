@@ -1,7 +1,18 @@
 // Keys of telemetry: log, metrics, profiles, pipelines, the metrics server, alerts.
 
-import { address, anyText, labelName, optionalIp, someText } from "../table/format.ts";
-import { bool, choice, duration, number, object, objects, string, table } from "../table/row.ts";
+import { address, labelName, optionalIp, someText } from "../table/format.ts";
+import {
+  bool,
+  choice,
+  duration,
+  logLevels,
+  number,
+  object,
+  objects,
+  string,
+  table,
+  text,
+} from "../table/row.ts";
 import type { KeyRule } from "../table/rule.ts";
 import { alertmanagerConfig, httpClientConfig } from "./client.ts";
 
@@ -32,25 +43,7 @@ export const logConfig = table("LogConfig", "The log of the process.", {
   ),
   level: choice(
     "info",
-    [
-      "",
-      "debug",
-      "DEBUG",
-      "info",
-      "INFO",
-      "warn",
-      "WARN",
-      "error",
-      "ERROR",
-      "fatal",
-      "FATAL",
-      "panic",
-      "PANIC",
-      "trace",
-      "TRACE",
-      "disabled",
-      "DISABLED",
-    ] as const,
+    logLevels("debug", "info", "warn", "error", "fatal", "panic", "trace", "disabled"),
     "Minimum level that is written. Empty means info; disabled writes nothing. debug adds a line for each event, trace one for each message and tick. The route /v1/log/levels changes the level of single components while the process runs.",
   ),
   non_blocking: bool(
@@ -198,7 +191,7 @@ const prometheusLabel = table(
   "A label that restricts every query of the controller.",
   {
     name: string("", labelName, "Label name. Required."),
-    value: string("", anyText, "Label value."),
+    value: text("Label value."),
   },
   ({ name }) => (name === "" ? [{ key: "name", wanted: labelName.wanted, got: "nothing" }] : []),
 );

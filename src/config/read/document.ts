@@ -24,7 +24,8 @@ import type { Collected, ValueOrigin } from "./collected.ts";
 /** Formats a position in a text: `file:3:7`, or the variable with its column. */
 type FormatPosition = (line: number, column: number) => string;
 
-interface Reading {
+/** A well-formed text. */
+interface OpenedText {
   readonly into: Collected;
   readonly source: ValueOrigin["source"];
   readonly document: Document;
@@ -65,9 +66,9 @@ export function readJsonLeaf(
   origin: ValueOrigin,
   text: string,
 ): void {
-  const reading = open(into, target.path, origin.source, jsonPosition(origin, text), text);
-  if (reading === undefined) return;
-  readLeaf(reading, target.row, target.path, reading.document.contents, origin.where);
+  const opened = open(into, target.path, origin.source, jsonPosition(origin, text), text);
+  if (opened === undefined) return;
+  readLeaf(opened, target.row, target.path, opened.document.contents, origin.where);
 }
 
 function jsonPosition(origin: ValueOrigin, text: string): FormatPosition {
@@ -87,9 +88,9 @@ function readText(
 ): void {
   const opened = open(into, path, source, positionOf, text);
   if (opened === undefined) return;
-  const reading = { ...opened, beside };
-  const { contents } = reading.document;
-  if (contents !== null) readObject(reading, table, path, contents, positionOf(1, 1));
+  const { contents } = opened.document;
+  if (contents === null) return;
+  readObject({ ...opened, beside }, table, path, contents, positionOf(1, 1));
 }
 
 /** Parses a text. Returns undefined, after reporting faults, when it is not well formed. */
@@ -99,7 +100,7 @@ function open(
   source: ValueOrigin["source"],
   positionOf: FormatPosition,
   text: string,
-): Reading | undefined {
+): OpenedText | undefined {
   const wanted = source === "file" ? "well-formed YAML" : "well-formed JSON";
   const lineCounter = new LineCounter();
   const at = (offset: number) => {
@@ -146,8 +147,8 @@ function isJson(text: string): boolean {
 }
 
 /** The node itself or, for an alias, the node that it refers to. */
-function resolved(reading: Reading, node: unknown): unknown {
-  return isAlias(node) ? node.resolve(reading.document) : node;
+function resolved(opened: OpenedText, node: unknown): unknown {
+  return isAlias(node) ? node.resolve(opened.document) : node;
 }
 
 function isNull(node: unknown): boolean {
@@ -162,43 +163,43 @@ function kindOfNode(node: unknown): string {
 }
 
 function readObject(
-  reading: Reading,
+  opened: OpenedText,
   table: Table,
   path: string,
   node: unknown,
   place: string,
 ): void {
-  const found = resolved(reading, node);
+  const found = resolved(opened, node);
   if (isNull(found)) {
-    reading.into.note("info", path, place, "null counts as not set");
+    opened.into.note("info", path, place, "null counts as not set");
   } else if (isMap(found)) {
-    for (const pair of found.items) readPair(reading, table, path, pair);
+    for (const pair of found.items) readPair(opened, table, path, pair);
   } else {
     const wanted = path === "" ? "a map of keys" : "an object";
-    reading.into.fault(path, place, wanted, kindOfNode(found));
+    opened.into.fault(path, place, wanted, kindOfNode(found));
   }
 }
 
 function readPair(
-  reading: Reading,
+  opened: OpenedText,
   table: Table,
   path: string,
   pair: YAMLMap["items"][number],
 ): void {
-  const place = reading.where(pair.key);
+  const place = opened.where(pair.key);
   const key = isScalar(pair.key) ? String(pair.key.value) : "";
   const row = Object.hasOwn(table.rows, key) ? table.rows[key] : undefined;
   const here = joined(path, key);
   if (row === undefined) {
-    const others = rowsAt(reading.beside, path);
+    const others = rowsAt(opened.beside, path);
     if (Object.hasOwn(others, key)) return;
     const known = [...new Set([...Object.keys(table.rows), ...Object.keys(others)])];
-    reading.into.fault(here, place, knownKeys(known, key), "an unknown key");
+    opened.into.fault(here, place, knownKeys(known, key), "an unknown key");
   } else if (row.kind === "object") {
-    readObject(reading, row.table, here, pair.value, place);
+    readObject(opened, row.table, here, pair.value, place);
   } else {
-    const value = pair.value === null ? place : reading.where(pair.value);
-    readLeaf(reading, row, here, pair.value, value);
+    const value = pair.value === null ? place : opened.where(pair.value);
+    readLeaf(opened, row, here, pair.value, value);
   }
 }
 
@@ -220,25 +221,25 @@ function knownKeys(known: readonly string[], key: string): string {
 }
 
 function readLeaf(
-  reading: Reading,
+  opened: OpenedText,
   row: LeafRow,
   path: string,
   node: unknown,
   place: string,
 ): void {
-  const { into } = reading;
-  const found = resolved(reading, node);
-  const origin: ValueOrigin = { source: reading.source, where: place };
+  const { into } = opened;
+  const found = resolved(opened, node);
+  const origin: ValueOrigin = { source: opened.source, where: place };
   if (row.deprecated !== undefined) into.note("warn", path, place, `deprecated: ${row.deprecated}`);
   if (isNull(found)) {
     into.note("info", path, place, "null counts as not set");
     return;
   }
   if (row.kind === "objects" && isSeq(found)) {
-    into.set(path, readItems(reading, row.table, path, found), origin);
+    into.set(path, readItems(opened, row.table, path, found), origin);
     return;
   }
-  const raw = plain(reading, found);
+  const raw = plain(opened, found);
   const validated = validateValue(row, raw);
   if ("value" in validated) into.set(path, validated.value, origin);
   else {
@@ -248,16 +249,16 @@ function readLeaf(
 }
 
 function readItems(
-  reading: Reading,
+  opened: OpenedText,
   table: Table,
   path: string,
   list: YAMLSeq,
 ): readonly unknown[] {
   const items = list.items.map((item, at) => {
-    const apart = { ...reading, into: reading.into.child() };
+    const apart = { ...opened, into: opened.into.child() };
     const here = `${path}[${at}]`;
-    const place = reading.where(item);
-    if (isNull(resolved(reading, item))) reading.into.fault(here, place, "an object", "null");
+    const place = opened.where(item);
+    if (isNull(resolved(opened, item))) opened.into.fault(here, place, "an object", "null");
     else readObject(apart, table, here, item, place);
     return apart.into.build(table, here, place);
   });
@@ -265,16 +266,16 @@ function readItems(
 }
 
 /** A node as plain data, as deep as any row needs (a map of lists). Deeper nodes stay nodes. */
-function plain(reading: Reading, node: unknown, depth = 0): unknown {
-  const found = resolved(reading, node);
+function plain(opened: OpenedText, node: unknown, depth = 0): unknown {
+  const found = resolved(opened, node);
   if (isScalar(found)) return found.value;
   if (depth > 2) return found;
-  if (isSeq(found)) return found.items.map((item) => plain(reading, item, depth + 1));
+  if (isSeq(found)) return found.items.map((item) => plain(opened, item, depth + 1));
   if (!isMap(found)) return found;
   return Object.fromEntries(
     found.items.map(({ key, value }) => [
       isScalar(key) ? String(key.value) : "",
-      plain(reading, value, depth + 1),
+      plain(opened, value, depth + 1),
     ]),
   );
 }

@@ -5,9 +5,19 @@ import { defaultConfigPath } from "../load.ts";
 import { nameOf } from "../read/variables.ts";
 import type { LeafRow, Row, Table } from "../table/row.ts";
 import { LONGEST_MS, wantedOf } from "../table/value.ts";
-import { branches, type ConfigLeaf, leaves, PROCESSES, type ProcessName } from "../tree.ts";
+import { branches, joined, PROCESSES, type ProcessName } from "../tree.ts";
 
 const ALL: readonly ProcessName[] = ["agent", "controller", "injector"];
+
+const OWN = "†";
+const SECRET = "‡";
+
+/** A key, or an object that is described elsewhere, with the processes that have it. */
+interface Entry {
+  readonly path: string;
+  readonly row: Row;
+  readonly processes: readonly ProcessName[];
+}
 
 function code(text: string): string {
   return `\`${text}\``;
@@ -21,29 +31,6 @@ function head(...cells: readonly string[]): readonly string[] {
   return [row(...cells), `|${" --- |".repeat(cells.length)}`];
 }
 
-function typeOf(leaf: Row): string {
-  switch (leaf.kind) {
-    case "number":
-      return leaf.type;
-    case "choice":
-      return "string";
-    case "strings":
-      return "list of string";
-    case "floats":
-      return "list of float64";
-    case "headers":
-      return "map of lists of string";
-    case "objects":
-      return `list of ${leaf.table.name}`;
-    case "object":
-      return leaf.table.name;
-    case "bool":
-    case "string":
-    case "duration":
-      return leaf.kind;
-  }
-}
-
 function defaultText(leaf: LeafRow): string {
   if (leaf.kind === "headers") return code("{}");
   if (leaf.kind === "objects") return code("[]");
@@ -52,108 +39,143 @@ function defaultText(leaf: LeafRow): string {
   );
 }
 
-function aboutText(leaf: LeafRow): string {
-  const marks = [
-    leaf.own === true ? "Specific to Sluice." : "",
-    leaf.secret === true ? "Secret: shown as `***`." : "",
-    leaf.deprecated === undefined ? "" : `Deprecated: ${leaf.deprecated}.`,
-  ];
-  return [leaf.about, ...marks].filter((text) => text !== "").join(" ");
+/** Rows of a table and of the objects inside it, except of objects in `shared`, which stand for themselves. */
+function rowsOf(
+  table: Table,
+  shared: ReadonlySet<Table>,
+  path = "",
+): readonly (readonly [path: string, row: Row])[] {
+  return Object.keys(table.rows)
+    .sort()
+    .flatMap((key) => {
+      const found = table.rows[key];
+      const here = joined(path, key);
+      if (found === undefined) return [];
+      if (found.kind === "objects")
+        return [[here, found] as const, ...rowsOf(found.table, shared, `${here}[]`)];
+      if (found.kind !== "object" || shared.has(found.table)) return [[here, found] as const];
+      const inside = rowsOf(found.table, shared, here);
+      return found.table.about === "" ? inside : [[`${here}.…`, found] as const, ...inside];
+    });
 }
 
-/** Objects by name, with the places where each is used. */
-function objectTables(): ReadonlyMap<string, { readonly table: Table; readonly found: string[] }> {
-  const known = new Map<string, { readonly table: Table; readonly found: string[] }>();
-  const note = (table: Table, place: string) => {
-    const entry = known.get(table.name) ?? { table, found: [] };
-    if (!entry.found.includes(place)) entry.found.push(place);
-    known.set(table.name, entry);
+/** Named objects that are used at several paths. */
+function sharedTables(): ReadonlySet<Table> {
+  const paths = new Map<Table, Set<string>>();
+  const note = (table: Table, path: string): void => {
+    for (const found of branches(table, path))
+      paths.set(found.table, (paths.get(found.table) ?? new Set()).add(found.path));
+    for (const { path: at, table: of } of branches(table, path))
+      for (const [key, item] of Object.entries(of.rows))
+        if (item.kind === "objects") note(item.table, `${joined(at, key)}[]`);
   };
-  const noteItems = (table: Table, path: string) => {
-    for (const [key, item] of Object.entries(table.rows)) {
-      const here = path === "" ? key : `${path}.${key}`;
-      if (item.kind === "objects") {
-        note(item.table, `${code(`${here}[]`)}: JSON, as a part of the list`);
-        for (const inner of branches(item.table, `${here}[]`).slice(1)) {
-          note(inner.table, `${code(inner.path)}: JSON, as a part of the list`);
-        }
-      } else if (item.kind === "object") noteItems(item.table, here);
+  for (const process of ALL) note(PROCESSES[process].table, "");
+  return new Set(
+    [...paths].flatMap(([table, { size }]) => (table.name !== "" && size > 1 ? [table] : [])),
+  );
+}
+
+function keyRow(path: string, found: Row): string {
+  if (found.kind === "object") {
+    const { name, about } = found.table;
+    return path.endsWith("…")
+      ? row(code(path), "", "", about)
+      : row(code(`${path}.…`), "", `[${name}](#${name.toLowerCase()})`, about);
+  }
+  const marks = `${found.own === true ? OWN : ""}${found.secret === true ? SECRET : ""}`;
+  const about =
+    found.deprecated === undefined
+      ? found.about
+      : `${found.about} Deprecated: ${found.deprecated}.`;
+  return row(`${code(path)}${marks && ` ${marks}`}`, defaultText(found), wantedOf(found), about);
+}
+
+function keyTable(rows: readonly (readonly [path: string, row: Row])[]): readonly string[] {
+  const keys = rows.map(([path, found]) => keyRow(path, found));
+  return [...head("Key", "Default", "Accepts", "Meaning"), ...keys, ""];
+}
+
+function objectSection(table: Table, shared: ReadonlySet<Table>): readonly string[] {
+  return [`### ${table.name}`, "", table.about, "", ...keyTable(rowsOf(table, shared))];
+}
+
+/** The keys of all processes, each once; those without effect in any process are left out. */
+function entriesOf(shared: ReadonlySet<Table>): readonly Entry[] {
+  const found = new Map<string, { path: string; row: Row; processes: ProcessName[] }[]>();
+  for (const process of ALL)
+    for (const [path, each] of rowsOf(PROCESSES[process].table, shared)) {
+      const [key = ""] = path.split(/\[|\.…/);
+      const same = found.get(path)?.find((other) => isSame(other.row, each));
+      if (ineffectiveReason(process, key, "process") !== undefined) continue;
+      if (same !== undefined) same.processes.push(process);
+      else found.set(path, [...(found.get(path) ?? []), { path, row: each, processes: [process] }]);
     }
-  };
-  for (const process of ALL) {
-    for (const { path, table } of branches(PROCESSES[process].table)) {
-      if (table.name !== "") note(table, `${code(path)}: ${code(nameOf(process, path, "object"))}`);
+  return [...found.values()].flat();
+}
+
+function isSame(one: Row, other: Row): boolean {
+  if (one === other) return true;
+  return one.kind === "object" && other.kind === "object" && one.table === other.table;
+}
+
+const SECTIONS: readonly (readonly [title: string, processes: readonly ProcessName[]])[] = [
+  ["Keys of every process", ALL],
+  ["Keys of agents and controllers", ["agent", "controller"]],
+  ["Keys of controllers and injectors", ["controller", "injector"]],
+  ["Keys of agents and injectors", ["agent", "injector"]],
+  ["Keys of the agent", ["agent"]],
+  ["Keys of the controller", ["controller"]],
+  ["Keys of the injector", ["injector"]],
+];
+
+function keySections(shared: ReadonlySet<Table>): readonly string[] {
+  const entries = entriesOf(shared);
+  return SECTIONS.flatMap(([title, processes]) => {
+    const own = entries.filter((entry) => String(entry.processes) === String(processes));
+    // An object comes before its keys.
+    const order = (path: string) => path.replace("…", "");
+    const rows = own
+      .map(({ path, row: each }) => [path, each] as const)
+      .toSorted(([one], [other]) => (order(one) < order(other) ? -1 : 1));
+    return rows.length === 0 ? [] : [`## ${title}`, "", ...keyTable(rows)];
+  });
+}
+
+function withoutEffect(): readonly string[] {
+  const groups = new Map<string, { readonly cells: readonly string[]; processes: ProcessName[] }>();
+  for (const process of ALL)
+    for (const { path, isLeaf, why, onlyAsPart } of ineffectiveGroups(process)) {
+      const cells = [code(isLeaf ? path : `${path}.…`), onlyAsPart ? `in standalone: ${why}` : why];
+      const id = cells.join("\n");
+      groups.set(id, {
+        cells,
+        processes: [...(groups.get(id)?.processes ?? []), process],
+      });
     }
-    noteItems(PROCESSES[process].table, "");
-  }
-  return known;
-}
-
-function objectSection(table: Table, found: readonly string[]): readonly string[] {
-  const lines = [
-    `### ${table.name}`,
+  return [
+    "## Keys without effect",
     "",
-    table.about,
+    "These keys are accepted and validated, so that existing configurations load, but have no effect. Sluice logs each one that is set, once, at start. Other keys have no effect as a process is configured (`dist_cache.…` without `counters.engine: peers`, say). `sluice agent config` and its sisters mark both.",
     "",
-    ...found.map((place) => `- ${place}`),
+    ...head("Key", "Process", "Why"),
+    ...[...groups.values()].map(({ cells: [key = "", why = ""], processes }) =>
+      row(key, processes.join(", "), why),
+    ),
     "",
   ];
-  lines.push(...head("Key", "Type", "Default", "Rule", "Meaning"));
-  for (const key of Object.keys(table.rows).sort()) {
-    const leaf = table.rows[key];
-    if (leaf === undefined) continue;
-    if (leaf.kind === "object")
-      lines.push(row(code(key), typeOf(leaf) || "keys", "", "", leaf.table.about));
-    else
-      lines.push(row(code(key), typeOf(leaf), defaultText(leaf), wantedOf(leaf), aboutText(leaf)));
-  }
-  return [...lines, ""];
-}
-
-/** Keys that have an effect, and then those that have none. */
-function keySection(process: ProcessName): readonly string[] {
-  const rows = leaves(PROCESSES[process].table) satisfies readonly ConfigLeaf[];
-  const lines = [
-    `## Keys of the ${process}`,
-    "",
-    ...head("Key", "Default", "Environment name", "Meaning"),
-  ];
-  for (const { path, row: leaf } of rows) {
-    if (ineffectiveReason(process, path, "process") !== undefined) continue;
-    const name = code(nameOf(process, path, "leaf"));
-    lines.push(row(code(path), defaultText(leaf), name, aboutText(leaf)));
-  }
-  return [...lines, "", ...withoutEffect(process)];
-}
-
-function withoutEffect(process: ProcessName): readonly string[] {
-  const names = leaves(PROCESSES[process].table).map(({ path }) => path);
-  const lines = [
-    `### Keys of the ${process} without effect`,
-    "",
-    `These keys are accepted and validated, so that existing configurations load, but have no effect. Sluice logs each one that is set, once, at start. Others have no effect as the process is configured (\`dist_cache.…\` without \`counters.engine: peers\`, say): \`sluice ${process} config\` marks both. \`…\` stands for all keys of an object.`,
-    "",
-    ...head("Key", "Keys", "Why"),
-  ];
-  for (const { path, keys, why, onlyAsPart } of ineffectiveGroups(process)) {
-    const whole = names.includes(path) ? path : `${path}.…`;
-    const reason = onlyAsPart ? `in standalone: ${why}` : why;
-    lines.push(row(code(whole), String(keys), reason));
-  }
-  const each = names
-    .filter((path) => ineffectiveReason(process, path, "process") !== undefined)
-    .map((path) => row(code(path), code(nameOf(process, path, "leaf"))));
-  const all = ["<details><summary>Each of these keys with its environment name</summary>", ""];
-  return [...lines, "", ...all, ...head("Key", "Environment name"), ...each, "", "</details>", ""];
 }
 
 function intro(): readonly string[] {
+  const services = ALL.map((name) => code(`${PROCESSES[name].service}.yaml`)).join(" or ");
+  const paths = ALL.map((name) => code(defaultConfigPath(name))).join(" or ");
+  const variable = (path: string, kind: "leaf" | "object", value: string) =>
+    row(code(path), code(`${nameOf("agent", path, kind)}=${value}`));
   return [
     "# Configuration",
     "",
     "<!-- Written by `make docs` from the key tables in `src/config`. Do not edit. -->",
     "",
-    "There are three trees of keys: one for the agent, one for the controller, and one for the injector of Kubernetes. `sluice standalone` reads the first two, and `sluice injector` reads the agent's, too, as the configuration of the sidecars that it injects.",
+    "There are three trees of keys: one for the agent, one for the controller, and one for the injector of Kubernetes. `sluice standalone` reads the first two. `sluice injector` also reads the agent's, as the configuration of the sidecars that it injects.",
     "`sluice agent config`, `sluice controller config` and `sluice injector config` print the settings in force and the source of each.",
     "",
     "## Sources",
@@ -161,18 +183,23 @@ function intro(): readonly string[] {
     "From the weakest to the strongest:",
     "",
     "1. the defaults below;",
-    `2. a YAML file: \`--config-path\` names the file, or a directory that holds ${ALL.map((name) => code(`${PROCESSES[name].service}.yaml`)).join(" or ")}; without it ${ALL.map((name) => code(defaultConfigPath(name))).join(" or ")} is read, if it exists; \`sluice standalone\` takes the keys of both from one file;`,
-    "3. `.env` files of the working directory in the order of dotenv-flow: `.env.defaults`, `.env`, `.env.local`, `.env.<NODE_ENV>`, `.env.<NODE_ENV>.local` (they never change the environment itself);",
+    `2. a YAML file: \`--config-path\` names the file, or a directory that holds ${services}. Without it, ${paths} is read, if it exists. \`sluice standalone\` takes the keys of both trees from one file;`,
+    "3. `.env` files of the working directory in the order of dotenv-flow: `.env.defaults`, `.env`, `.env.local`, `.env.<NODE_ENV>`, `.env.<NODE_ENV>.local`. They never change the environment itself;",
     "4. the environment.",
     "",
-    "An explicit `0`, `false`, empty text or empty list overrides a default. `null` counts as not set. Unknown keys and names, wrong types and malformed text are faults (in `.env` files: only in lines that begin with the prefix of the process, because other programs may read the same file): all of them are reported together, without the values of secrets, and the process ends with exit code 64.",
+    "An explicit `0`, `false`, empty text or empty list overrides a default. `null` counts as not set. Unknown keys and names, wrong types and malformed text are faults. In `.env` files, which other programs may read, this holds only for lines that begin with the prefix of the process. All faults are reported together, without the values of secrets, and the process ends with exit code 64.",
     "",
     "## Environment names",
     "",
-    "A name is the prefix (`SVC_AGENT_`, `SVC_CONTROLLER_` or `SVC_INJECTOR_`) and the key path in upper case with `_` between its parts. The name of an object, followed by `_`, takes the whole object as JSON; names of single keys inside it take precedence.",
+    "The name of a variable is the prefix of the process (`SVC_AGENT_`, `SVC_CONTROLLER_` or `SVC_INJECTOR_`) and the key in upper case with `_` between its parts. The name of an object, followed by `_`, takes the whole object as JSON; variables for single keys inside it take precedence.",
+    "",
+    ...head("Key of the agent", "Variable"),
+    variable("log.level", "leaf", "debug"),
+    variable("etcd.endpoints", "leaf", "etcd-0:2379,etcd-1:2379"),
+    variable("server.tls", "object", '{"enabled":true,"cert_file":"a.crt","key_file":"a.key"}'),
     "",
     ...head("Type", "Text"),
-    row("bool", "`1 t T TRUE true True 0 f F FALSE false False`"),
+    row("true or false", "`1 t T TRUE true True 0 f F FALSE false False`"),
     row("numbers", "decimal, without any other text"),
     row(
       "duration",
@@ -180,19 +207,31 @@ function intro(): readonly string[] {
     ),
     row(
       "lists",
-      "`a,b`, `[a,b]` or JSON; an item with blanks around it or commas needs JSON, and `[]` is the empty list. Lists of objects and maps as JSON",
+      "`a,b`, `[a,b]` or JSON; an item that contains a comma, or begins or ends with a blank, needs JSON. `[]` is the empty list. Lists of objects and maps are written as JSON",
     ),
     "",
     "Names that Kubernetes makes for services (`…_SERVICE_HOST`, `…_SERVICE_PORT`, `…_PORT`, `…_PORT_80_TCP` and the like), and `POD_NAME`, `POD_NAMESPACE`, `NODE_NAME` and `POD_IP` under the prefix, are ignored.",
+    "",
+    "## How to read the tables",
+    "",
+    `${OWN} marks a key that is specific to Sluice: the reference implementation does not have it. ${SECRET} marks a secret, which is shown as \`***\`. \`a.b.…\` stands for all keys of an object: they follow in the same table, or in a table of their own under [Objects](#objects) where several keys hold such an object. \`a.b[].c\` is a key of each object of the list \`a.b\`, which a variable takes as JSON.`,
     "",
   ];
 }
 
 /** The text of `docs/configuration.md`. */
 export function configurationPage(): string {
-  const sections = [...objectTables().values()]
-    .toSorted((one, other) => (one.table.name < other.table.name ? -1 : 1))
-    .flatMap(({ table, found }) => objectSection(table, found));
-  const lines = [...intro(), ...ALL.flatMap(keySection), "## Objects", "", ...sections];
+  const shared = sharedTables();
+  const objects = [...shared]
+    .toSorted((one, other) => (one.name < other.name ? -1 : 1))
+    .flatMap((table) => objectSection(table, shared));
+  const lines = [
+    ...intro(),
+    ...keySections(shared),
+    ...withoutEffect(),
+    "## Objects",
+    "",
+    ...objects,
+  ];
   return `${lines.join("\n").trimEnd()}\n`;
 }

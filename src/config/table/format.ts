@@ -1,19 +1,18 @@
-// Formats of text: addresses, URLs, names. Each has the description that messages and the reference page use, and examples
-// for tests.
+// Formats of text: addresses, URLs, names. Each has the description that messages and the reference page use.
 
 import { isIP } from "node:net";
 
 export interface TextFormat {
   /** Completes "wanted …". */
   readonly wanted: string;
+  /** An accepted text that is not empty, to stand for a value that is not known. */
+  readonly example: string;
   accepts(text: string): boolean;
   /**
    * A regular expression that every accepted text matches, for JSON Schemas; it may match others, too. It must mean the
    * same in JavaScript and in Go, whose Helm reads it.
    */
   readonly pattern?: string;
-  readonly good: readonly string[];
-  readonly bad: readonly string[];
 }
 
 const LABEL = /^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/;
@@ -87,103 +86,73 @@ const FQDN = "[A-Za-z0-9-]+([.][A-Za-z0-9-]+)+[.]?";
 
 export const anyText: TextFormat = {
   wanted: "text",
+  example: "words and more",
   accepts: (text) => !text.includes("\0"),
-  good: ["", "words and more"],
-  bad: ["a\0b"],
 };
 
 export const someText: TextFormat = {
   wanted: "text that is not empty",
+  example: "a/b",
   pattern: String.raw`\S`,
   accepts: (text) => text.trim() !== "" && !text.includes("\0"),
-  good: ["default", "a/b"],
-  bad: ["", " "],
 };
 
 /** Text that becomes a part of store keys. */
 export const keyPart: TextFormat = {
   wanted: "a name without /",
+  example: "default",
   pattern: String.raw`^[^/]*[^/\s][^/]*$`,
   accepts: (text) => someText.accepts(text) && !text.includes("/"),
-  good: ["default"],
-  bad: ["", "a/b"],
 };
 
 export const controlPoint: TextFormat = {
   wanted:
     "empty or the name of a control point: at most 1024 characters, none of them a control character, and no blank at either end",
+  example: "é",
   pattern: String.raw`^([^ ]|[^ ][^\n]*[^ ])?$`,
   accepts: (text) => text.length <= 1024 && /^(?! )[^\p{Cc}\uFFFD]*(?<! )$/u.test(text),
-  good: ["", "ingress", "a", "the ingress", "é"],
-  bad: [" ingress", "ingress ", "a\nb", "\uFFFD", "x".repeat(1_025)],
 };
 
 export const listenAddress: TextFormat = {
   wanted: "host:port, :port, [IPv6%zone]:port or unix:/path (port 0 picks a free one)",
+  example: "unix:/run/a.sock",
   pattern: `^(unix:/.+|${HOST}:${PORT})$`,
   accepts: (text) => isUnixPath(text) || isHostPort(text, 0),
-  good: [
-    ":0",
-    ":8080",
-    "localhost:80",
-    "127.0.0.1:1",
-    "[::1]:8080",
-    "[fe80::1%eth0]:80",
-    "unix:/run/a.sock",
-  ],
-  bad: [
-    "",
-    "8080",
-    "::1:8080",
-    ":65536",
-    "[::1]",
-    "256.1.1.1:80",
-    "unix:",
-    "unix:a.sock",
-    "a b:1",
-    ":-1",
-    ":+8",
-  ],
 };
 
 export const optionalListenAddress: TextFormat = {
   wanted: `empty, ${listenAddress.wanted}`,
+  example: listenAddress.example,
   pattern: `^(|unix:/.+|${HOST}:${PORT})$`,
   accepts: (text) => text === "" || listenAddress.accepts(text),
-  good: ["", ...listenAddress.good],
-  bad: listenAddress.bad.filter((text) => text !== ""),
 };
 
 export const optionalIp: TextFormat = {
   wanted: "empty or an IP address",
+  example: "127.0.0.1",
   pattern: "^[0-9A-Fa-f:.]*$",
   accepts: (text) => text === "" || isIP(text) !== 0,
-  good: ["", "0.0.0.0", "::", "127.0.0.1"],
-  bad: ["localhost", "0.0.0.0:80", "[::]", "10.0.0"],
 };
 
 export const hostname: TextFormat = {
   wanted: "a host name without a port",
+  example: "sluice.example.com",
   pattern: "^[A-Za-z0-9][A-Za-z0-9.-]*$",
   accepts: (text) => !DIGITS_AND_DOTS.test(text) && isHostname(text),
-  good: ["sluice", "sluice.example.com"],
-  bad: ["", "sluice:8080", "a b", "http://a", "10.0.0.1", "*.example.com"],
 };
 
 export const bindAddress: TextFormat = {
   wanted: "host:port, :port or [IPv6%zone]:port (port 0 picks a free one)",
+  example: "10.0.0.1:3320",
   pattern: `^${HOST}:${PORT}$`,
   accepts: (text) => isHostPort(text, 0),
-  good: [":0", ":3320", "[::]:3322", "10.0.0.1:3320"],
-  bad: ["", "3320", "unix:/run/a.sock", ":99999"],
 };
 
 export const hostPort: TextFormat = {
   wanted: "empty or host:port",
+  example: "[2001:db8::1]:443",
   pattern: `^(|${HOST}:${PORT})$`,
   accepts: (text) => text === "" || isHostPort(text, 1),
-  good: ["", "agent.internal:8080", ":8080", "[2001:db8::1]:443"],
-  bad: [":0", "agent", "http://agent:80", "host_name:80"],
 };
 
 const SERVICE_PORT = String.raw`[a-z0-9-]+\.[a-z0-9-]+\.svc\.[a-z0-9][a-z0-9.-]*:\d{1,5}`;
@@ -191,116 +160,87 @@ const SERVICE_PORT = String.raw`[a-z0-9-]+\.[a-z0-9-]+\.svc\.[a-z0-9][a-z0-9.-]*
 /** The name that the cluster's DNS has for a Service. */
 export const serviceAddress: TextFormat = {
   wanted: "empty or NAME.NAMESPACE.svc.DOMAIN:PORT",
+  example: "sluice-agent.sluice.svc.cluster.local:8080",
   pattern: `^(|${SERVICE_PORT})$`,
   accepts: (text) =>
     text === "" || (new RegExp(`^${SERVICE_PORT}$`).test(text) && isHostPort(text, 1)),
-  good: ["", "sluice-agent.sluice.svc.cluster.local:8080"],
-  bad: ["sluice-agent:8080", "sluice-agent.sluice.svc.cluster.local", "a.b.svc:80", "A.b.svc.c:1"],
 };
 
 export const address: TextFormat = {
   wanted: "empty, host:port, a URL or a fully qualified name",
+  example: "[::1]:443",
   pattern: `^(|${HOST}:${PORT}|${URL_PATTERN}|${FQDN})$`,
   accepts: (text) => text === "" || isHostPort(text, 1) || isUrl(text) || isFqdn(text),
-  good: ["", "metrics:9090", "http://metrics:9090/x", "metrics.example.com", "[::1]:443"],
-  bad: ["metrics", "http://", "a b", "http://a b", "10.0.0"],
 };
 
 export const endpoint: TextFormat = {
   wanted: "host:port, a URL or a fully qualified name, without user, password, query and fragment",
+  example: "http://etcd:2379/",
   pattern: `^(${HOST}:${PORT}|${PLAIN_URL}|${FQDN})$`,
   accepts: (text) => text !== "" && address.accepts(text) && !hasMore(text),
-  good: ["etcd:2379", "https://etcd.example.com:2379", "http://etcd:2379/"],
-  bad: [
-    "",
-    "etcd",
-    "http://",
-    "http://ann:secret@etcd:2379",
-    "http://ann@etcd:2379",
-    "http://etcd:2379?password=secret",
-    "http://etcd:2379/?",
-    "http://etcd:2379#secret",
-  ],
 };
 
 export const plainEndpoint: TextFormat = {
   wanted: "host:port",
+  example: "[::1]:26379",
   pattern: `^(\\[[^\\]]+\\]|[^:[\\]\\s]+):${PORT}$`,
   accepts: (text) => isHostPort(text, 1) && !text.startsWith(":"),
-  good: ["redis-1:6379", "[::1]:26379"],
-  bad: ["", ":6379", "redis", "redis://redis:6379"],
 };
 
 export const redisUrl: TextFormat = {
   wanted:
     "redis://host:port or rediss://host:port, with or without a database number, and without user, password, query and fragment",
+  example: "rediss://[::1]:6380",
   pattern: String.raw`^rediss?://[^/?#\s@]+(/\d*)?$`,
   accepts(text) {
     if (!/^rediss?:/.test(text) || !isUrl(text)) return false;
     const { hostname, pathname } = new URL(text);
     return !hasMore(text) && hostname !== "" && /^(?:\/?|\/\d+)$/.test(pathname);
   },
-  good: ["redis://redis", "redis://127.0.0.1:6379/2", "rediss://[::1]:6380"],
-  bad: [
-    "",
-    "redis",
-    "http://redis",
-    "redis://redis/x",
-    "redis://:secret@redis",
-    "redis://redis?password=secret",
-    "redis://redis/2?",
-    "redis://redis#secret",
-  ],
 };
 
 export const redisNamespace: TextFormat = {
   wanted: "a name without braces",
+  example: "team/a",
   pattern: String.raw`^[^{}]*[^{}\s][^{}]*$`,
   accepts: (text) => someText.accepts(text) && !/[{}]/.test(text),
-  good: ["sluice", "team/a"],
-  bad: ["", "{a}"],
 };
 
 export const proxyAddress: TextFormat = {
   wanted: "empty, a URL or host:port",
+  example: "proxy:3128",
   pattern: `^(|${URL_PATTERN}|${HOST}:${PORT})$`,
   accepts: (text) => text === "" || isUrl(text) || isHostPort(text, 1),
-  good: ["", "http://proxy:3128", "proxy:3128"],
-  bad: ["proxy", "proxy.example.com", "http:///x"],
 };
 
 export const noProxyItem: TextFormat = {
   wanted: "an IP address, a CIDR range, a host name, .domain, host:port or *",
+  example: "db.internal:5432",
   pattern: String.raw`^([*]|[^\s/]+(/\d{1,3})?)$`,
   accepts: (text) => {
     if (text === "*" || isIP(text) !== 0 || isCidr(text)) return true;
     if (DIGITS_AND_DOTS.test(text) || text === "") return false;
     return isHostname(text.startsWith(".") ? text.slice(1) : text) || isHostPort(text, 1);
   },
-  good: ["*", "localhost", ".example.com", "10.0.0.0/8", "::1", "db.internal:5432"],
-  bad: ["", "10.0.0.0/33", "10.0.0", "a b", "http://a"],
 };
 
 export const fqdn: TextFormat = {
   wanted: "empty or a fully qualified name such as client.example.com",
+  example: "client.example.com",
   pattern: `^(|${FQDN})$`,
   accepts: (text) => text === "" || isFqdn(text),
-  good: ["", "client.example.com"],
-  bad: ["client", "not a name", "*.example.com", "10.0.0.1"],
 };
 
 export const labelName: TextFormat = {
   wanted: "a Prometheus label name (letters, digits and _, not starting with a digit)",
+  example: "_x1",
   pattern: "^[A-Za-z_][A-Za-z0-9_]*$",
   accepts: (text) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(text),
-  good: ["cluster", "_x1"],
-  bad: ["", "1a", "a-b"],
 };
 
 export const memberName: TextFormat = {
   wanted: "the name of a baggage member, not http.* or aperture.*",
+  example: "tenant.id",
   pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
   accepts: (text) => /^(?!http\.|aperture\.)[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(text),
-  good: ["user", "tenant.id"],
-  bad: ["", "a b", "a=1", "http.method", "aperture.x"],
 };

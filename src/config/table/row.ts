@@ -1,7 +1,7 @@
 // Rows and tables of configuration keys. A row describes everything about one key, and the type of its value follows from
 // it. Validation, environment names, reference page and schemas are all derived from rows.
 
-import type { TextFormat } from "./format.ts";
+import { anyText, type TextFormat } from "./format.ts";
 import { broken, type KeyRule, type Violation } from "./rule.ts";
 
 export type { Violation };
@@ -171,6 +171,11 @@ export function string(
   return { kind: "string", default: value, format, about, ...extra };
 }
 
+/** Any text, empty by default. */
+export function text(about: string, extra: Extra = {}): StringRow {
+  return string("", anyText, about, extra);
+}
+
 export function choice<const V extends string>(
   value: NoInfer<V>,
   values: readonly V[],
@@ -178,6 +183,13 @@ export function choice<const V extends string>(
   extra: Extra = {},
 ): ChoiceRow<V> {
   return { kind: "choice", default: value, values, about, ...extra };
+}
+
+/** Names of log levels in lower and upper case, and the empty text. */
+export function logLevels<const L extends string>(
+  ...levels: readonly L[]
+): readonly ("" | L | Uppercase<L>)[] {
+  return ["", ...levels.flatMap((level) => [level, level.toUpperCase() as Uppercase<L>])];
 }
 
 export function duration(
@@ -227,4 +239,23 @@ export function table<R extends Rows>(
   if (typeof check === "function") return { name, about, rows, check };
   const whole = (settings: Readonly<Record<string, unknown>>) => broken(check, settings);
   return { name, about, rows, rules: check, check: whole };
+}
+
+/** A table whose keys, those of unnamed groups included, are specific to Sluice. */
+export function ownTable<R extends Rows>(...row: Parameters<typeof table<R>>): Table<R> {
+  const [name, about, rows, check] = row;
+  return table(name, about, asOwn(rows), check);
+}
+
+function asOwn<R extends Rows>(rows: R): R {
+  const marked = Object.entries(rows).map(([key, row]) => {
+    if (row.kind !== "object") return [key, { ...row, own: true }];
+    const { table: inner } = row;
+    return [
+      key,
+      inner.name === "" ? { ...row, table: { ...inner, rows: asOwn(inner.rows) } } : row,
+    ];
+  });
+  // The rows keep their kinds and defaults.
+  return Object.fromEntries(marked) as R;
 }

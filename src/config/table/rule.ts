@@ -23,6 +23,18 @@ export interface KeyRule extends Omit<Violation, "got"> {
   readonly got?: (settings: Settings) => string;
 }
 
+/** Asks for a key that is empty while another one is set. */
+export function needed(key: string, because: string, wanted: string): Omit<KeyRule, "because"> {
+  return {
+    key,
+    when: [
+      [key, "is", ""],
+      [because, "is not", ""],
+    ],
+    wanted,
+  };
+}
+
 type Settings = Readonly<Record<string, unknown>>;
 
 /** The rule that is broken, of those for the same key the first one. */

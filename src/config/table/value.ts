@@ -1,9 +1,17 @@
 // Validates one value against its row, be it typed (from a file or JSON) or plain text (from a variable), and describes
 // what a row accepts and what was found.
 
-import { parseDuration } from "#base/duration.ts";
+import { formatDuration, parseDuration } from "#base/duration.ts";
 import { decimalOf } from "#base/text/decimal.ts";
-import type { ChoiceRow, DurationRow, FloatsRow, LeafRow, NumberRow, StringsRow } from "./row.ts";
+import type {
+  ChoiceRow,
+  DurationRow,
+  FloatsRow,
+  LeafRow,
+  NumberRow,
+  Row,
+  StringsRow,
+} from "./row.ts";
 
 /** A valid value in the form of the typed tree, or a description of what was wanted. */
 export type Validated = { readonly value: unknown } | { readonly wanted: string };
@@ -223,18 +231,11 @@ export function validateText(row: LeafRow, text: string): Validated {
     case "number":
       return validateValue(row, numberOf(text, row.type !== "float64"));
     case "strings":
-      return withListForm(
-        validateValue(
-          row,
-          listOf(text, (item) => item),
-        ),
-      );
+      return validateList(row, listOf(text, String));
     case "floats":
-      return withListForm(
-        validateValue(
-          row,
-          listOf(text, (item) => numberOf(item, false)),
-        ),
+      return validateList(
+        row,
+        listOf(text, (item) => numberOf(item, false)),
       );
     case "string":
     case "choice":
@@ -245,9 +246,28 @@ export function validateText(row: LeafRow, text: string): Validated {
   }
 }
 
-function withListForm(validated: Validated): Validated {
+function validateList(row: LeafRow, list: readonly unknown[] | undefined): Validated {
+  const validated = validateValue(row, list);
   if ("value" in validated) return validated;
   return { wanted: `${validated.wanted}, written a,b or [a,b] or as JSON` };
+}
+
+/** A value of the typed tree as a file would have it. `leafOf` may change values of rows that are neither objects nor durations. */
+export function plainValue(
+  row: Row,
+  value: unknown,
+  leafOf: (row: LeafRow, value: unknown) => unknown = (_, leaf) => leaf,
+): unknown {
+  if (row.kind === "duration") return typeof value === "number" ? formatDuration(value) : value;
+  if (row.kind !== "object" && row.kind !== "objects") return leafOf(row, value);
+  const plainObject = (each: unknown) => {
+    const fields = each as Readonly<Record<string, unknown>>;
+    return Object.fromEntries(
+      Object.entries(row.table.rows).map(([key, of]) => [key, plainValue(of, fields[key], leafOf)]),
+    );
+  };
+  if (row.kind === "object") return plainObject(value);
+  return Array.isArray(value) ? value.map(plainObject) : value;
 }
 
 const LONGEST_SHOWN = 80;
@@ -266,11 +286,8 @@ export function kindOfValue(raw: unknown): string {
   if (Array.isArray(raw)) return "a list";
   if (typeof raw === "object") return "a map";
   if (typeof raw === "string") return "text";
-  return typeof raw === "number"
-    ? "a number"
-    : typeof raw === "boolean"
-      ? "true or false"
-      : "nothing";
+  if (typeof raw === "boolean") return "true or false";
+  return typeof raw === "number" ? "a number" : "nothing";
 }
 
 /** An item of a list: text without credentials, other scalars as they are, other values only by their kind. */

@@ -1,5 +1,5 @@
-// The real clock, the real source of randomness, and what the event loop does with its time. All other code
-// takes them as arguments.
+// The real clock, the real source of randomness, and the idle time of the event loop. All other code takes them as
+// arguments.
 
 import { randomFillSync } from "node:crypto";
 import type { Chance } from "#base/chance.ts";

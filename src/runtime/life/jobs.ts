@@ -1,5 +1,5 @@
-// Periodic jobs in groups, the health checks among them. The result of the last run of a job (a message, an error, or a timeout) is shown in its node
-// of the status tree.
+// Periodic jobs in groups, such as health checks. The status tree shows the result of the last run of each job: a message, an
+// error, or a timeout.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
@@ -127,7 +127,8 @@ export class JobGroup {
       const message = await job.run(abort.signal);
       report = () => status.ok(message);
     } catch (thrown) {
-      report = () => status.fail(messageOf(thrown));
+      // Everyone who reaches the port can read the status, so only the message of a Fault is shown.
+      report = () => status.fail(Fault.from(thrown).message);
     }
     disarm();
     // A run that timed out was reported already; a late result does not replace that report.
@@ -137,9 +138,4 @@ export class JobGroup {
     scheduled.state = "idle";
     this.#work();
   }
-}
-
-/** Everyone who reaches the port can read the status, so only the message of a Fault is shown. */
-function messageOf(thrown: unknown): string {
-  return Fault.from(thrown).message;
 }

@@ -43,7 +43,7 @@ export interface OperatingSystem {
 }
 
 /** The log of the process. Before `main` hands one over, messages go to stderr. */
-interface ProcessLog extends Pick<Log, "info" | "error"> {
+interface ClosableLog extends Pick<Log, "info" | "error"> {
   /** Called once, after the last line: writes what is still queued. */
   close(): Promise<void>;
 }
@@ -60,7 +60,7 @@ export interface ProcessContext {
   /** Aborted when the stop begins, which may be while the process still starts. */
   readonly stopping: AbortSignal;
   /** From now on the process logs to this. */
-  useLog(log: ProcessLog): void;
+  useLog(log: ClosableLog): void;
   /**
    * Calls the listener at each SIGHUP until the process stops: what it read from files may have changed. Without a
    * listener the signal ends the process, as a terminal that closes does.
@@ -121,7 +121,7 @@ class ProcessRun {
   readonly #ended = Promise.withResolvers<End>();
   /** Resolves to the exit code when a second signal or a crash cuts the drain. */
   readonly #interrupted = Promise.withResolvers<number>();
-  #log: ProcessLog;
+  #log: ClosableLog;
   readonly #reloads: (() => void)[] = [];
   readonly #crashListeners: CrashListener[] = [];
   #ending = false;
@@ -183,7 +183,7 @@ class ProcessRun {
     const { argv, env, clock } = this.#system;
     const fail = (message: string, cause?: unknown) =>
       this.#end({ kind: "failed", message, cause });
-    const useLog = (log: ProcessLog) => {
+    const useLog = (log: ClosableLog) => {
       this.#log = log;
     };
     const stopping = this.#stopping.signal;
@@ -311,7 +311,7 @@ function causeFields(cause: unknown): LogFields {
 }
 
 /** One line for each message, followed by the stack of the error, if there is one. */
-function stderrLog({ stderr }: Pick<OperatingSystem, "stderr">): ProcessLog {
+function stderrLog({ stderr }: Pick<OperatingSystem, "stderr">): ClosableLog {
   return {
     info: (_, message) => stderr(`sluice: ${message}\n`),
     error: ({ error }, message) => {

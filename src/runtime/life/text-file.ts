@@ -22,7 +22,7 @@ export async function readTextFileOrPipe(path: string, maxBytes: number): Promis
 async function read(path: string, maxBytes: number, pipes: boolean): Promise<string> {
   const facts = pipes ? await stat(path).catch(() => undefined) : undefined;
   if (facts?.isFIFO() === true) return readPipe(path, maxBytes);
-  return textOf(path, await readRegularFile(path, maxBytes));
+  return decodeUtf8(path, await readRegularFile(path, maxBytes));
 }
 
 /** Without this, the pipe that takes the place of a file after it was looked at would block whoever opens it. */
@@ -77,14 +77,14 @@ async function readPipe(path: string, maxBytes: number): Promise<string> {
     size += chunk.length;
     if (size > maxBytes) throw wanted(path, `at most ${maxBytes} bytes`, "more");
   }
-  return textOf(path, Buffer.concat(chunks));
+  return decodeUtf8(path, Buffer.concat(chunks));
 }
 
 /**
  * Returns UTF-8 bytes of `path` as text. Throws a Fault INVALID_ARGUMENT that names the first line with other bytes:
  * replaced silently, these would change what the text says.
  */
-export function textOf(path: string, bytes: Buffer): string {
+export function decodeUtf8(path: string, bytes: Buffer): string {
   if (isUtf8(bytes)) return bytes.toString("utf8");
   // A newline is never part of a longer character, so each line can be looked at alone.
   let line = 1;

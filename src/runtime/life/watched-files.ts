@@ -1,5 +1,5 @@
 // Files that settings name and that are read again when they change: certificates, keys, tokens. They are small regular
-// files; what cannot be used never replaces what is in use.
+// files. Unusable contents never replace those in use.
 
 import { hash } from "node:crypto";
 import { type FSWatcher, watch } from "node:fs";
@@ -23,9 +23,9 @@ interface WatchedFilesOptions<Key extends string, T> {
   readonly what: string;
   /** Paths by the key below the setting; empty where there is none. */
   readonly files: Readonly<Record<Key, string>>;
-  /** Makes what is used of the contents, which belong together. Throws a Fault when they cannot be used. */
+  /** Converts the contents, which belong together, to the value in use. Throws a Fault when they cannot be used. */
   readonly use: (contents: Contents<Key>) => T;
-  /** Called after each further look at the files, with what is in use then. */
+  /** Called with the value in use after each further look at the files. */
   readonly looked?: (current: T) => void;
   readonly clock: Clock;
   readonly log?: Pick<Log, "info" | "warn"> | undefined;
@@ -44,7 +44,7 @@ export class WatchedFiles<Key extends string, T> {
   #watchers: readonly FSWatcher[] = [];
   #settling: () => void = () => undefined;
   #polling: () => void = () => undefined;
-  /** A look is under way; another one follows it because something changed since it began. */
+  /** A look is in progress. `#again`: another one follows, because something changed since it began. */
   #looking = false;
   #again = false;
   #closed = false;

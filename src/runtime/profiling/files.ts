@@ -6,7 +6,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import { createFolder } from "../life/folder.ts";
-import type { HostProfiler } from "./profiler.ts";
+import type { ProcessProfiler } from "./profiler.ts";
 
 /** Number of earlier profiles that are kept beside the newest. */
 const KEPT = 5;
@@ -41,7 +41,7 @@ export async function keepProfile(
 
 interface HeapProfilesOptions {
   readonly directory: string;
-  readonly profiler: HostProfiler;
+  readonly profiler: ProcessProfiler;
   readonly clock: Clock;
   readonly log: Pick<Log, "info" | "warn">;
   /** Ends a profile that is being taken. */

@@ -17,7 +17,7 @@ const HEAP_PERIOD = { of: ["space", "bytes"], value: HEAP_INTERVAL_BYTES } as co
 /** Interval at which the samples of a long run are merged into stacks, so that they do not accumulate. */
 const FOLD_MS = 60_000;
 
-export class HostProfiler {
+export class ProcessProfiler {
   readonly #clock: Clock;
   #busy = "";
 

@@ -5,7 +5,7 @@ import { Fault, systemErrorText } from "#base/fault.ts";
 import type { HttpReply, Route } from "#base/handler.ts";
 import { createFolder } from "../life/folder.ts";
 import { keepProfile, profileDirectory } from "./files.ts";
-import { HostProfiler } from "./profiler.ts";
+import { ProcessProfiler } from "./profiler.ts";
 
 /** `profilers.*` of the configuration. */
 export interface ProfilersSettings {
@@ -32,10 +32,10 @@ export function profiles(
     readonly argv: readonly string[];
     readonly clock: Clock;
     /** Shared with others that take profiles; one of its own by default. */
-    readonly profiler?: HostProfiler;
+    readonly profiler?: ProcessProfiler;
   },
 ): Profiles {
-  const { profiler = new HostProfiler(around.clock) } = around;
+  const { profiler = new ProcessProfiler(around.clock) } = around;
   const directory = profileDirectory(settings.profiles_path, around.service);
   return {
     routes: profileRoutes(profiler, around),
@@ -57,7 +57,7 @@ export function profiles(
 }
 
 function profileRoutes(
-  profiler: HostProfiler,
+  profiler: ProcessProfiler,
   around: { readonly argv: readonly string[] },
 ): readonly Route[] {
   const routes: readonly Route[] = [

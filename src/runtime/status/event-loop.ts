@@ -1,4 +1,4 @@
-// The check that the event loop turns: whatever keeps it busy for seconds keeps every caller waiting.
+// The check that the event loop turns: while it is stuck, every caller waits.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";

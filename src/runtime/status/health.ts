@@ -1,5 +1,5 @@
-// Liveness and readiness: the two branches of the status tree that probes query, the checks that fill them, and what
-// both together say about the process.
+// Liveness and readiness: the two branches of the status tree that probes query, the checks that fill them, and the health
+// of the process, which is both together.
 
 import type { Clock } from "#base/clock.ts";
 import type { Stop } from "#base/scope.ts";

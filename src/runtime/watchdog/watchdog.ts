@@ -1,10 +1,9 @@
 // Watches memory, and has garbage collected before a limit is reached: Node collects lazily, and the system ends a
 // container that passes its limit.
 
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import type { Log } from "#base/log.ts";
 import type { JobSettings } from "../life/jobs.ts";
+import { collectGarbage } from "../life/v8.ts";
 import type { Probe } from "../status/health.ts";
 import { type Policy, type PolicySettings, policyOf } from "./policy.ts";
 import { cgroupUsage, processUsage, systemUsage, type UsageSource } from "./usage.ts";
@@ -38,7 +37,7 @@ interface Watched {
 
 /** Adds the job `watchdog` to those of liveness, unless no policy is enabled. It never makes the process unhealthy. */
 export function watchMemory(options: WatchdogOptions): void {
-  const { settings, liveness, log, collect = collector() } = options;
+  const { settings, liveness, log, collect = collectGarbage } = options;
   const short = settings.heap_profile ? options.short : undefined;
   const sources = options.usage ?? {
     heap: processUsage(settings.heap.limit),
@@ -55,7 +54,8 @@ export function watchMemory(options: WatchdogOptions): void {
   liveness.jobs.add({
     name: "watchdog",
     settings: settings.job,
-    run: () => watched.map((each) => look(each, { collect, log, short })).join("; "),
+    run: () =>
+      watched.map((each) => look(each, { collect, log, ...(short && { short }) })).join("; "),
   });
 }
 
@@ -65,11 +65,7 @@ function look(
     collect,
     log,
     short,
-  }: {
-    readonly collect: () => void;
-    readonly log: Log;
-    readonly short: (() => void) | undefined;
-  },
+  }: Required<Pick<WatchdogOptions, "collect" | "log">> & Pick<WatchdogOptions, "short">,
 ): string {
   const { kind, usage, policy } = watched;
   const before = usage();
@@ -89,16 +85,4 @@ function look(
 
 function shown(bytes: number): string {
   return `${(bytes / 1_048_576).toFixed(0)} MiB`;
-}
-
-/** Node hides the collector; a flag makes it a global of new contexts. */
-function collector(): () => void {
-  let collect: (() => void) | undefined;
-  return () => {
-    if (collect === undefined) {
-      setFlagsFromString("--expose-gc");
-      collect = runInNewContext("gc") as () => void;
-    }
-    collect();
-  };
 }

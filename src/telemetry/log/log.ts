@@ -89,18 +89,30 @@ export function openLog(settings: LogSettings, place: LogPlace): ProcessLog {
     components.set(component, log);
     return log;
   };
-  return new WholeLog(logger, child, {
+  const log = new ComponentLog(logger, child);
+  const { info, warn, error } = log;
+  return {
+    child,
+    info,
+    warn,
+    error,
+    get trace() {
+      return log.trace;
+    },
+    get debug() {
+      return log.debug;
+    },
     levels,
-    dropped: () => outlet.dropped,
-    reopen(error) {
+    get dropped() {
+      return outlet.dropped;
+    },
+    reopen() {
       for (const sink of closed === undefined ? sinks : []) {
         try {
           sink.reopen?.();
         } catch (thrown) {
-          error(
-            { error: thrown },
-            "a log file was not opened again: lines go where they went before",
-          );
+          const kept = "a log file was not opened again: lines go where they went before";
+          error({ error: thrown }, kept);
         }
       }
     },
@@ -108,7 +120,7 @@ export function openLog(settings: LogSettings, place: LogPlace): ProcessLog {
       closed ??= within(CLOSE_MS, place.clock, outlet.close());
       return closed;
     },
-  });
+  };
 }
 
 /** Milliseconds. A reader that has stopped reading must not keep the process from ending. */
@@ -144,32 +156,6 @@ class ComponentLog implements Log {
 
   get debug(): LogLine | undefined {
     return this.#logger.isLevelEnabled("debug") ? this.#debug : undefined;
-  }
-}
-
-interface Outputs {
-  readonly levels: LogLevels;
-  readonly dropped: () => number;
-  readonly reopen: (error: LogLine) => void;
-  readonly close: () => Promise<void>;
-}
-
-class WholeLog extends ComponentLog implements ProcessLog {
-  readonly levels: LogLevels;
-  readonly close: () => Promise<void>;
-  readonly reopen: () => void;
-  readonly #outputs: Outputs;
-
-  constructor(logger: Logger, child: Log["child"], outputs: Outputs) {
-    super(logger, child);
-    this.#outputs = outputs;
-    this.levels = outputs.levels;
-    this.close = outputs.close;
-    this.reopen = () => outputs.reopen(this.error);
-  }
-
-  get dropped(): number {
-    return this.#outputs.dropped();
   }
 }
 

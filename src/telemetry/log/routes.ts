@@ -1,9 +1,19 @@
 // The HTTP routes that show and change the levels of the log while the process runs.
 
+import { Fault } from "#base/fault.ts";
 import type { HttpReply, HttpRequest, Route } from "#base/handler.ts";
 import type { LogLevels } from "./levels.ts";
 
 const PATH = "/v1/log/levels";
+
+/** An ignored parameter would look as if it had an effect. @throws Fault INVALID_ARGUMENT that names it */
+function refuseUnknown({ query }: HttpRequest, known: readonly string[]): void {
+  const unknown = [...new Set(query.keys())].filter((name) => !known.includes(name));
+  if (unknown.length === 0) return;
+  const wanted =
+    known.length === 0 ? "no query parameters" : `only ${known.join(", ")} in the query`;
+  throw new Fault("INVALID_ARGUMENT", `wanted ${wanted}, got ${unknown.join(", ")}`);
+}
 
 /** Every route answers with the levels that are then in force. */
 export function logRoutes(levels: Pick<LogLevels, "current" | "change">): readonly Route[] {
@@ -19,6 +29,7 @@ export function logRoutes(levels: Pick<LogLevels, "current" | "change">): readon
     act: (request: HttpRequest) => void,
   ): Route => {
     const handle = (request: HttpRequest) => {
+      refuseUnknown(request, method === "PUT" ? ["level"] : []);
       act(request);
       return reply();
     };

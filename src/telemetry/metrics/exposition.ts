@@ -3,6 +3,7 @@
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry, Summary } from "prom-client";
 import type { Series } from "./gather.ts";
+import { expanded } from "./samples.ts";
 import { METRICS, type MetricName } from "./table.ts";
 
 export type ExpositionFormat = "text" | "openmetrics";
@@ -60,30 +61,15 @@ export async function page(
 
 function familyOf(name: MetricName, series: readonly Series[]): Family {
   const { type, labels: keys, about } = METRICS[name];
-  const lines: Line[] = [];
-  for (const { labels, value } of series) {
-    const named: Record<string, string> = {};
-    for (const [at, key] of keys.entries()) named[key] = labels[at] ?? "";
-    if (typeof value === "number") {
-      lines.push({ labels: named, value });
-      continue;
-    }
-    if ("quantiles" in value) {
-      for (const [at, quantile] of value.quantiles.entries())
-        lines.push({ labels: { ...named, quantile }, value: value.values[at] ?? Number.NaN });
-      lines.push({ labels: named, value: value.sum, metricName: `${name}_sum` });
-      lines.push({ labels: named, value: value.count, metricName: `${name}_count` });
-      continue;
-    }
-    let below = 0;
-    for (let at = 0; at <= value.bounds.length; at++) {
-      below += value.counts[at] ?? 0;
-      const le = value.bounds[at] ?? "+Inf";
-      lines.push({ labels: { ...named, le }, value: below, metricName: `${name}_bucket` });
-    }
-    lines.push({ labels: named, value: value.sum, metricName: `${name}_sum` });
-    lines.push({ labels: named, value: below, metricName: `${name}_count` });
-  }
+  const lines = series.flatMap(({ labels, value: sample }) => {
+    const named = Object.fromEntries(keys.map((key, at) => [key, labels[at] ?? ""]));
+    return [...expanded(name, named, sample)].map((each): Line => {
+      const { labels: all, value } = each;
+      return each.name === name
+        ? { labels: all, value }
+        : { labels: all, value, metricName: each.name };
+    });
+  });
   return { name, help: about, type, lines };
 }
 

@@ -5,14 +5,8 @@ import { Fault } from "#base/fault.ts";
 import type { Route } from "#base/handler.ts";
 import type { ExpositionFormat } from "./exposition.ts";
 import { type Gathered, gather } from "./gather.ts";
-import { isSeriesName, type MetricSample, samples } from "./samples.ts";
-import {
-  type Buckets,
-  METRICS,
-  type MetricName,
-  type MetricSource,
-  type Summary,
-} from "./table.ts";
+import { isSeriesName, type MetricSample, observations, samples } from "./samples.ts";
+import { METRICS, type MetricName, type MetricSource } from "./table.ts";
 
 /** `metrics.*` of the configuration. */
 interface MetricsSettings {
@@ -121,14 +115,6 @@ export class Metrics {
     }));
     return this.#writer;
   }
-}
-
-function observations(value: Buckets | Summary): number {
-  if ("quantiles" in value) return value.count;
-  const { counts } = value;
-  let sum = 0;
-  for (let at = 0; at < counts.length; at++) sum += counts[at] ?? 0;
-  return sum;
 }
 
 /** OpenMetrics only if the header names it and does not prefer plain text (RFC 9110 §12.5.1). */

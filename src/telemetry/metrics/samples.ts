@@ -1,7 +1,7 @@
 // This process's metrics as a Prometheus server would store them after a scrape: one sample per series, histograms as
 // cumulative buckets, sum and count. Circuits in the same process query them without a server.
 
-import { type Gathered, gather } from "./gather.ts";
+import { type Gathered, gather, type SampleValue } from "./gather.ts";
 import type { MetricType } from "./table/row.ts";
 import {
   type Buckets,
@@ -48,51 +48,59 @@ function* spread(
   families: Gathered["families"],
   isWanted: (name: string) => boolean,
 ): Generator<MetricSample> {
-  for (const [name, series] of families) {
-    const keys = METRICS[name].labels;
-    for (const { labels: values, value } of series) {
-      const labels = named(keys, values);
-      if (typeof value === "number") yield { labels: { __name__: name, ...labels }, value };
-      else if ("quantiles" in value) yield* quantiles(name, labels, value, isWanted);
-      else yield* expanded(name, labels, value, isWanted);
+  for (const [metric, series] of families) {
+    const keys = METRICS[metric].labels;
+    for (const { labels: values, value: sample } of series)
+      for (const { name, labels, value } of expanded(metric, named(keys, values), sample, isWanted))
+        yield { labels: { __name__: name, ...labels }, value };
+  }
+}
+
+/** How many values a histogram or a summary has observed. */
+export function observations(value: Buckets | Summary): number {
+  if ("quantiles" in value) return value.count;
+  let sum = 0;
+  for (let at = 0; at < value.counts.length; at++) sum += value.counts[at] ?? 0;
+  return sum;
+}
+
+/** One number of a metric, under the name that a Prometheus server stores it by. */
+interface StoredSample {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** The numbers of one series: a histogram has cumulative buckets, a summary quantiles, and both have a sum and a count. */
+export function* expanded(
+  name: MetricName,
+  labels: Readonly<Record<string, string>>,
+  value: SampleValue,
+  isWanted: (name: string) => boolean = () => true,
+): Generator<StoredSample> {
+  if (typeof value === "number") {
+    yield { name, labels, value };
+    return;
+  }
+  if ("quantiles" in value && isWanted(name))
+    for (const [at, quantile] of value.quantiles.entries())
+      yield {
+        name,
+        labels: { ...labels, quantile: String(quantile) },
+        value: value.values[at] ?? Number.NaN,
+      };
+  const bucket = `${name}_bucket`;
+  if ("counts" in value && isWanted(bucket)) {
+    let below = 0;
+    for (let at = 0; at <= value.bounds.length; at++) {
+      below += value.counts[at] ?? 0;
+      const le = String(value.bounds[at] ?? "+Inf");
+      yield { name: bucket, labels: { ...labels, le }, value: below };
     }
   }
-}
-
-function* expanded(
-  name: MetricName,
-  labels: Readonly<Record<string, string>>,
-  { bounds, counts, sum }: Buckets,
-  isWanted: (name: string) => boolean,
-): Generator<MetricSample> {
-  const buckets = `${name}_bucket`;
-  const each = isWanted(buckets);
-  let below = 0;
-  for (let at = 0; at <= bounds.length; at++) {
-    below += counts[at] ?? 0;
-    const le = String(bounds[at] ?? "+Inf");
-    if (each) yield { labels: { __name__: buckets, ...labels, le }, value: below };
-  }
-  if (isWanted(`${name}_sum`)) yield { labels: { __name__: `${name}_sum`, ...labels }, value: sum };
+  if (isWanted(`${name}_sum`)) yield { name: `${name}_sum`, labels, value: value.sum };
   if (isWanted(`${name}_count`))
-    yield { labels: { __name__: `${name}_count`, ...labels }, value: below };
-}
-
-function* quantiles(
-  name: MetricName,
-  labels: Readonly<Record<string, string>>,
-  summary: Summary,
-  isWanted: (name: string) => boolean,
-): Generator<MetricSample> {
-  for (const [at, each] of isWanted(name) ? summary.quantiles.entries() : []) {
-    const value = summary.values[at] ?? Number.NaN;
-    yield { labels: { __name__: name, ...labels, quantile: String(each) }, value };
-  }
-  for (const [part, value] of [
-    ["_sum", summary.sum],
-    ["_count", summary.count],
-  ] as const)
-    if (isWanted(name + part)) yield { labels: { __name__: name + part, ...labels }, value };
+    yield { name: `${name}_count`, labels, value: observations(value) };
 }
 
 function named(keys: readonly string[], values: readonly string[]): Record<string, string> {
