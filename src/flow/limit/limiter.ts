@@ -13,6 +13,8 @@ export interface Limiter {
   readonly component: Component;
   /** Decides, and takes when it grants. Pending only where the engine is remote or the limiter queues. */
   take(flow: Flow, labels: Labels, now: number): Decision | Pending<Decision>;
+  /** Decides without taking anything. Present in limiters that only draw lots, such as samplers. */
+  draw?(labels: Labels): Decision;
   /** Gives back the tokens or slot of a grant. */
   undo(grant: Grant): void;
   /** Ends one slot; false when it is unknown or expired. Absent in limiters without slots. */
@@ -35,6 +37,12 @@ export type SettlingLimiter = Limiter &
 
 export function settles(limiter: Limiter): limiter is SettlingLimiter {
   return limiter.settlement !== undefined;
+}
+
+export type DrawingLimiter = Limiter & Required<Pick<Limiter, "draw">>;
+
+export function drawsLots(limiter: Limiter): limiter is DrawingLimiter {
+  return "draw" in limiter;
 }
 
 /** A limiter whose grants are slots, which a flow holds until it ends. */

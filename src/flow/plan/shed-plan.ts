@@ -5,8 +5,7 @@ import { standInOf } from "#base/failure-mode.ts";
 import { unanswered } from "../check/decision.ts";
 import { type Component, type Decision, type Flow, Missing, type RejectReason } from "../flow.ts";
 import { type LabelSlots, type Labels, labelNumber } from "../label.ts";
-import type { Limiter } from "../limit/limiter.ts";
-import { Sampler } from "../limit/sampler.ts";
+import { type DrawingLimiter, drawsLots, type Limiter } from "../limit/limiter.ts";
 import { compileMatcher } from "../match/matcher.ts";
 import {
   type ExpressionRule,
@@ -46,7 +45,7 @@ interface ShedRule {
   /** It is a ramp, and whether it applies is known without classifiers. */
   readonly isRamp: boolean;
   /** A ramp that draws among flows that are shed as among all others, because a draw is cheap. */
-  readonly draws: Sampler | undefined;
+  readonly draws: DrawingLimiter | undefined;
 }
 
 const NO_RAMP: ShedRefusal = Object.freeze({
@@ -203,7 +202,7 @@ function compileRule(
     ofCostly: drawsSessions(rule) ? undefined : byClosed,
     state,
     isRamp,
-    draws: isRamp && asUsual && limiter instanceof Sampler ? limiter : undefined,
+    draws: isRamp && asUsual && drawsLots(limiter) ? limiter : undefined,
   };
 }
 
