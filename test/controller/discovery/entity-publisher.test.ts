@@ -195,7 +195,7 @@ test("what somebody else deletes is written again", async (t) => {
   assert.match(log.lines.map(({ message }) => message).join("\n"), /somebody deleted services/);
 });
 
-test("a watch that ends is begun again, so that deletions are noticed after all", async (t) => {
+test("a watch that ends is begun again, and restores what was deleted meanwhile", async (t) => {
   const { store, state, clock, know, begin, stored, log } = await bench(t);
   know(entity("10.0.0.1", "a"));
   state.watchFails = true;
@@ -204,12 +204,7 @@ test("a watch that ends is begun again, so that deletions are noticed after all"
   await store.commit([{ kind: "delete", key: entityKey("10.0.0.1") }]);
   state.watchFails = false;
   clock.advance(5_000);
-  await store.commit([{ kind: "put", key: "other", value: new Uint8Array() }]);
-  await until("a deletion is made up for", async () => {
-    const { size } = await stored();
-    if (size === 0) await store.commit([{ kind: "delete", key: entityKey("10.0.0.1") }]);
-    return size === 1;
-  });
+  await until("the deletion is made up for", async () => (await stored()).size === 1);
 });
 
 test("an end leaves everything in the store", async (t) => {
