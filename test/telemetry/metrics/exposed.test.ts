@@ -33,7 +33,7 @@ import { everyEvent } from "./every-event.ts";
 /** Metrics that no process of this test exposes. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   sluice_counter_lost_debts_total:
-    "an agent must lose leases that it owes to another one; test/fleet/leases does that without a process",
+    "an agent must lose leases that it owes to another one; test/counters/leases does that without a process",
   sluice_metrics_inconsistent_total:
     "no part exposes a wrong sample; metrics.test.ts has one that does",
 };
