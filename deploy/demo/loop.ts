@@ -5,10 +5,10 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { Rehearsal, shortened } from "#simulate/rehearsal.ts";
-import { comparisonLines, reportLines } from "#simulate/report.ts";
+import { reportLines } from "#simulate/report.ts";
 import type { Simulation, SimulationInput } from "#simulate/simulate.ts";
-import { adopt, inputOf, play, scenarioOf, serviceOf, simulated } from "./play.ts";
+import { adopt, inputOf, play, scenarioOf, serviceOf, simulated } from "./play/play.ts";
+import { comparisonLines, Rehearsal, shortened } from "./play/rehearsal.ts";
 import { main, print, wholeNumber } from "./processes.ts";
 import { SidecarDemo } from "./sidecar.ts";
 

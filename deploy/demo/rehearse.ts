@@ -6,10 +6,10 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { shortened } from "#simulate/rehearsal.ts";
-import { comparisonLines, reportJson, reportLines } from "#simulate/report.ts";
+import { reportJson, reportLines } from "#simulate/report.ts";
 import type { Simulation, SimulationInput } from "#simulate/simulate.ts";
-import { adopt, inputOf, play, scenarioOf, serviceOf, simulated } from "./play.ts";
+import { adopt, inputOf, play, scenarioOf, serviceOf, simulated } from "./play/play.ts";
+import { comparisonLines, shortened } from "./play/rehearsal.ts";
 import { main, print, wholeNumber } from "./processes.ts";
 import { SidecarDemo } from "./sidecar.ts";
 

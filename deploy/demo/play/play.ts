@@ -8,14 +8,14 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findingLine } from "#policy/format.ts";
 import { compileSet } from "#policy/set.ts";
-import { type PlannedRequest, Rehearsal, type RequestOutcome } from "#simulate/rehearsal.ts";
 import { readScenario, type Scenario } from "#simulate/scenario.ts";
 import { type Simulation, type SimulationInput, simulate } from "#simulate/simulate.ts";
-import { DemoError, print } from "./processes.ts";
+import { DemoError, print } from "../processes.ts";
+import type { SidecarDemo } from "../sidecar.ts";
 import { processorTime, waitingLine } from "./processor-time.ts";
-import type { SidecarDemo } from "./sidecar.ts";
+import { type PlannedRequest, Rehearsal, type RequestOutcome } from "./rehearsal.ts";
 
-const SCENARIOS = join(import.meta.dirname, "../scenarios");
+const SCENARIOS = join(import.meta.dirname, "../../scenarios");
 /** Interval at which signals are read, ms. */
 const SAMPLE_MS = 1_000;
 const HEADER = "http.request.header.";
