@@ -1,6 +1,7 @@
 // Limits on the size of a run, checked from the scenario before anything runs, so that a slip by a factor of a
 // thousand is reported at once instead of exhausting memory.
 
+import type { Refuse } from "./schema.ts";
 import type { ServiceSpec } from "./service.ts";
 
 /** Maximum number of attempts, including retries. Bounds memory to about 200 MB. */
@@ -31,10 +32,8 @@ interface Sized {
   readonly expect: readonly unknown[];
 }
 
-type Say = (inner: readonly (string | number)[], wanted: string, got: string) => void;
-
 /** Reports what exceeds the limits; `series` is the number of model series per service. */
-export function checkSize(given: Sized, series: number, say: Say): void {
+export function checkSize(given: Sized, series: number, say: Refuse): void {
   const { duration, sample_every: every, phases, services, expect } = given;
   const most = (what: number, bound: number, path: string, words: string, how = "") => {
     if (what > bound) say([path], `at most ${bound} ${words}`, `${Math.ceil(what)}${how}`);
@@ -53,7 +52,7 @@ export function checkSize(given: Sized, series: number, say: Say): void {
 }
 
 /** Checks first attempts only; the number of retries is known only in the run. */
-function checkRates(services: readonly ServiceSpec[], duration: number, say: Say): void {
+function checkRates(services: readonly ServiceSpec[], duration: number, say: Refuse): void {
   let [requests, draws] = [0, 0];
   for (const [at, { arrivals, rate }] of services.entries()) {
     const before = [requests, draws];
