@@ -88,7 +88,7 @@ function measure<T extends Bounds>(of: Schema<T>, make: (given: T) => Measure) {
   );
 }
 
-const signal = { signal: required(text()) };
+const signal = { signal: required(text()) } as const;
 const fraction = bounds(number({ min: 0, max: 1 }));
 const count = bounds(number({ min: 0, whole: true }));
 const rate = object("a rate", { ...which, ...bounds(number({ min: 0 })) });
