@@ -10,7 +10,7 @@ export function holds({ outcomes }: Simulation): boolean {
   return outcomes.every((outcome) => outcome.holds);
 }
 
-/** Lines of text, without a final line break. `time` is that in which the run took place. */
+/** Lines of text. `time` is the time in which the run took place. */
 export function reportLines(
   simulation: Simulation,
   time: "virtual" | "real" = "virtual",

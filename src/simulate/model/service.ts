@@ -21,7 +21,7 @@ export interface ServiceGate {
 export interface RequestEnd {
   /** Time from its arrival, ms. */
   readonly latencyMs: number;
-  /** The same without its check, and so without the time in the queue of a scheduler. */
+  /** Time since the verdict, and so without the time in the queue of a scheduler, ms. */
   readonly workloadMs: number;
   /** The service responded. */
   readonly answered: boolean;
@@ -162,7 +162,7 @@ export class SimulatedService {
       return;
     }
     if (timeout !== Number.POSITIVE_INFINITY) {
-      // The check may have taken a part of it, in the queue of a scheduler.
+      // The check may have used part of the timeout in the queue of a scheduler.
       const { timeline } = this.#context;
       const left = request.arrived + timeout - timeline.now;
       request.stopWaiting = timeline.after(left, () => this.#timeOut(request));
@@ -225,7 +225,7 @@ export class SimulatedService {
     if (!answered) this.#retry(request.requestClass, request.tries, "failed");
   }
 
-  /** Tells the agent of an end: at once, or with all others of the interval. */
+  /** Reports the end to the agent: at once, or at the end of the report interval. */
   #report({ flow, verdict }: Request, end: RequestEnd): void {
     const { timeline, gate } = this.#context;
     const { reportEvery: every } = this.#model;

@@ -43,7 +43,7 @@ export interface RunResults {
   readonly series: RunSeries;
   readonly services: readonly ServiceSpec[];
   readonly alerts: readonly RaisedAlert[];
-  /** The full name of what an expectation calls a signal. */
+  /** The full name of a signal or series, by any of its names. */
   fullName(name: string): string;
 }
 
