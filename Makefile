@@ -31,7 +31,7 @@ demo-fleet: node ## One limit for three agents over etcd and Redis; kill what yo
 	@$(NODE) deploy/tools/install.ts envoy etcd redis
 	$(NODE) deploy/demo/fleet.ts
 
-rehearse: node ## Play three scenarios for real, beside their simulations (about seven minutes)
+rehearse: node ## Play three scenarios in real time and compare them with their simulations (about seven minutes)
 	@$(NODE) deploy/tools/install.ts envoy
 	$(NODE) deploy/demo/rehearse.ts
 

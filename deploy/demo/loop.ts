@@ -1,18 +1,18 @@
 // `make demo-loop`: a shop under three times the load that it can serve, behind a real Envoy and Sluice. The overload comes
-// twice: without a policy, and with one that keeps the shop busy and lets important customers go first. What
-// happened is printed beside what `sluice simulate` says of it. It stops every process that it starts.
+// twice: without a policy, and with one that keeps the shop busy and lets important customers go first. The results are
+// printed beside those of `sluice simulate`. The demo stops every process that it starts.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { Rehearsal, shortened } from "#simulate/rehearsal.ts";
-import { comparisonLines, reportLines } from "#simulate/report.ts";
+import { reportLines } from "#simulate/report.ts";
 import type { Simulation, SimulationInput } from "#simulate/simulate.ts";
-import { adopt, inputOf, play, scenarioOf, serviceOf, simulated } from "./play.ts";
+import { copyPolicy, inputOf, play, scenarioOf, serviceOf, simulated } from "./play/play.ts";
+import { comparisonLines, Rehearsal, shortened } from "./play/rehearsal.ts";
 import { main, print, wholeNumber } from "./processes.ts";
 import { SidecarDemo } from "./sidecar.ts";
 
-/** Without a policy nothing adapts, so little of each phase shows all. */
+/** Without a policy nothing adapts, so a short part of each phase is enough. */
 const UNLIMITED_SECONDS = 10;
 
 interface Choice {
@@ -40,7 +40,7 @@ async function demo(processes: SidecarDemo, { name, seconds }: Choice): Promise<
   print(`\nWithout a policy, ${short} seconds of each phase:`);
   show(await play(processes, unlimited));
 
-  adopt(name, policies);
+  copyPolicy(name, policies);
   print(`\nWith the policy ${name}, ${Math.round(scenario.durationMs / 1_000)} seconds:`);
   const real = await play(processes, input);
   show(real);

@@ -1,15 +1,14 @@
-// `make rehearse`: plays scenarios of `deploy/scenarios` for real, one after the other, each with the policy of the same
-// name, and prints what happened beside what `sluice simulate` says. The exit code is 1 if an expectation fails in
-// reality, or if goodput differs by more than a tenth. Latencies, which depend on what else the machine does, are
-// printed and not judged.
+// `make rehearse`: plays scenarios of `deploy/scenarios` in real time, one after the other, each with the policy of the same
+// name, and prints the results beside those of `sluice simulate`. The exit code is 1 if an expectation fails in reality,
+// or if goodput differs by more than a tenth. Latencies depend on the load of the machine, so they are only printed.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { shortened } from "#simulate/rehearsal.ts";
-import { comparisonLines, reportJson, reportLines } from "#simulate/report.ts";
+import { reportJson, reportLines } from "#simulate/report.ts";
 import type { Simulation, SimulationInput } from "#simulate/simulate.ts";
-import { adopt, inputOf, play, scenarioOf, serviceOf, simulated } from "./play.ts";
+import { copyPolicy, inputOf, play, scenarioOf, serviceOf, simulated } from "./play/play.ts";
+import { comparisonLines, shortened } from "./play/rehearsal.ts";
 import { main, print, wholeNumber } from "./processes.ts";
 import { SidecarDemo } from "./sidecar.ts";
 
@@ -37,8 +36,8 @@ async function rehearse(
     const policies = join(processes.folder, "policies");
     mkdirSync(policies);
     await processes.start({ policies, service: serviceOf(input), queues: true });
-    adopt(name, policies);
-    print(`\n${name}, for real:`);
+    copyPolicy(name, policies);
+    print(`\n${name}, in real time:`);
     const real = await play(processes, input);
     const model = await simulated(input);
     kept = judge(input, model, real);

@@ -17,13 +17,13 @@ const PORTS = {
 interface Sidecar {
   /** Directory of policy documents. */
   readonly policies: string;
-  /** The service: a script, whose first argument is its port and which prints `on ADDRESS` when it listens, and more arguments. */
+  /** The script of the service and more arguments. It gets its port as first argument, and prints `on ADDRESS` when it listens. */
   readonly service: readonly string[];
   /** Settings of Sluice on top of those that every demo needs. */
   readonly env?: Readonly<Record<string, string>>;
   /**
-   * Requests may wait in the queues of schedulers: Envoy waits for their checks, and reports ended requests over its own gRPC
-   * service, by which slots return soon.
+   * Requests may wait in the queues of schedulers. Envoy waits longer for checks, and reports ended requests through its gRPC
+   * access log, so that slots are freed soon.
    */
   readonly queues?: boolean;
 }

@@ -39,7 +39,7 @@ export function publishMetrics(
       agent_group: agent_info.agent_group,
     },
     everyMs: otel.batch_postrollup.timeout,
-    mostSeries: otel.batch_postrollup.send_batch_max_size,
+    maxSeries: otel.batch_postrollup.send_batch_max_size,
     clock,
     log: own,
     state: (trouble) => {

@@ -1,5 +1,6 @@
-// Everything by which an agent decides: the rules and numbers that arrived, the state of limiters, which outlives changes,
-// and the plan. A batch takes effect whole. A rule that does not compile is reported, and its predecessor stays in force.
+// Holds the rules and numbers of an agent, the state of its limiters, which outlives changes of rules, and the plan that
+// follows from them. A batch takes effect as a whole. A rule that does not compile is reported, and the previous rule stays
+// in force.
 
 import { finish } from "#base/async/steps.ts";
 import { Fault } from "#base/fault.ts";
@@ -18,7 +19,7 @@ import { type Bind, compilePlan, type Plan } from "./plan/plan.ts";
 import { inOrder } from "./plan/rule-order.ts";
 import type { LimiterNumbers, LimiterRule, Rule } from "./rules.ts";
 
-/** By keys of the store. The rule of a limiter and its numbers have the same key. */
+/** By store key. The rule of a limiter and its numbers have the same key. */
 export interface RuleChanges {
   readonly rules: ReadonlyMap<string, Rule | undefined>;
   readonly numbers: ReadonlyMap<string, LimiterNumbers | undefined>;
@@ -33,12 +34,12 @@ export interface RefusedRule {
 interface BoundLimiter {
   readonly rule: LimiterRule;
   readonly state: LimiterState;
-  /** One of its limiters in the plan. They share state, so any of them can adopt numbers and end slots. */
+  /** One of the limiters that the plan has for the rule. They share state, so any can adopt numbers and end slots. */
   readonly limiter: Limiter;
 }
 
-/** The result of a change of rules, before any of it is in force. */
-interface Renewed {
+/** The result of a change of rules that is not in force yet. */
+interface CompiledRules {
   readonly rules: ReadonlyMap<string, Rule>;
   readonly plan: Plan;
   /** By name. */
@@ -98,16 +99,16 @@ export class Rulebook {
    */
   *applyInSteps(changes: RuleChanges): Generator<void, readonly RefusedRule[]> {
     const refused: RefusedRule[] = [];
-    const renewed =
-      changes.rules.size > 0 ? yield* this.#renewed(changes.rules, refused) : undefined;
+    const compiled =
+      changes.rules.size > 0 ? yield* this.#compile(changes.rules, refused) : undefined;
     for (const [key, numbers] of changes.numbers) {
       if (numbers === undefined) this.#numbers.delete(key);
       else this.#numbers.set(key, numbers);
     }
-    if (renewed !== undefined) this.#put(renewed);
-    const touched = renewed !== undefined ? this.#bound.keys() : changes.numbers.keys();
+    if (compiled !== undefined) this.#putInForce(compiled);
+    const touched = compiled !== undefined ? this.#bound.keys() : changes.numbers.keys();
     for (const key of touched) this.#adoptNumbers(key, changes.numbers.has(key));
-    if (renewed !== undefined) {
+    if (compiled !== undefined) {
       for (const { limiter } of this.#bound.values()) limiter.showGauges?.();
     }
     return refused;
@@ -139,7 +140,7 @@ export class Rulebook {
     }
   }
 
-  /** Binds for a compilation whose plan is thrown away. All rules of a kind share one state. */
+  /** Binds rules for a plan that is thrown away. All rules of a kind share one state. */
   readonly #bindOnTrial: Bind = (rule, slots) => {
     let state = this.#trials.get(rule.kind);
     if (state === undefined) {
@@ -149,7 +150,7 @@ export class Rulebook {
     return { limiter: bindRule(rule, slots, state, this.#context, this.#kinds), state };
   };
 
-  *#renewed(changes: RuleChanges["rules"], refused: RefusedRule[]): Generator<void, Renewed> {
+  *#compile(changes: RuleChanges["rules"], refused: RefusedRule[]): Generator<void, CompiledRules> {
     const rules = yield* this.#changed(changes, refused);
     const sorted = inOrder(rules.values());
     const states = new Map<string, LimiterState>();
@@ -163,7 +164,7 @@ export class Rulebook {
     return { rules, plan, states, stateOf };
   }
 
-  #put({ rules, plan, states, stateOf }: Renewed): void {
+  #putInForce({ rules, plan, states, stateOf }: CompiledRules): void {
     const limiterOf = limitersByRule(plan);
     const bound = new Map<string, BoundLimiter>();
     const byPolicy = new Map<string, Limiter[]>();
@@ -187,8 +188,8 @@ export class Rulebook {
   }
 
   /**
-   * Finds the state of each rule by the meaning of its numbers, so that an inserted component moves no bucket. Adds all
-   * states to `states`, by name.
+   * Finds the state of each rule by its identity, so that an inserted component moves no bucket. Adds all states to
+   * `states`, by name.
    */
   *#carryStates(
     rules: readonly Rule[],
@@ -219,9 +220,9 @@ export class Rulebook {
   }
 
   /**
-   * Gives numbers to the limiter of the policy version that they name. A changed limiter decides by earlier numbers until
-   * its own arrive: by those that its state adopted or, if its state is new, by those under its key. Only the removal of
-   * its numbers leaves it without any.
+   * Gives numbers to the limiter of the policy version that they name. Until the numbers of a changed limiter arrive, it
+   * uses those that its state adopted or, if its state is new, those under its key. Only their removal leaves it without
+   * numbers.
    */
   #adoptNumbers(key: string, changed: boolean): void {
     const bound = this.#bound.get(key);

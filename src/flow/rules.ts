@@ -1,6 +1,6 @@
-// The kinds of rules as plain data: the rule that plans are compiled from, the numbers that a controller
-// decides for a limiter, and the detail that a limiter's decisions report. `policy` produces rules from documents,
-// and `sync` converts them to wrapper messages and back. Durations are milliseconds; absent text is "".
+// Plain data of each kind: the rules that plans are compiled from, the numbers that a controller decides for a limiter,
+// and the details that a limiter's decisions report. `sync` reads rules and numbers from wrapper messages. Durations are
+// milliseconds; absent text is "".
 
 import type { FailureMode } from "#base/failure-mode.ts";
 
@@ -33,8 +33,8 @@ export interface SelectorRule {
 }
 
 /**
- * The failure mode of a kind whose policy names none. Limiters without numbers let flows pass, and count in process
- * where another count does not answer. A ramp is for features that are not trusted yet: it lets nothing pass.
+ * The default failure mode of a kind. A ramp lets nothing pass, because it guards features that are not trusted yet. The
+ * kinds that count do so in process where shared counters do not answer; the others let flows pass.
  */
 export function usualFailureMode(kind: LimiterKind): FailureMode {
   if (kind === "sampler" || kind === "load_scheduler") return "open";
@@ -42,18 +42,18 @@ export function usualFailureMode(kind: LimiterKind): FailureMode {
 }
 
 export const MISSING_LABEL_MODES = ["pass", "refuse", "default_key"] as const;
-/** The treatment of a flow that lacks the label by which a limiter tells flows apart. */
+/** The treatment of a flow that lacks the label that keys a limiter. */
 export type MissingLabelMode = (typeof MISSING_LABEL_MODES)[number];
 
 export const SESSION_HASHES = ["mixed", "fnv1a"] as const;
-/** The hash by which samplers choose sessions. `fnv1a` chooses as the reference implementation does. */
+/** The hash by which samplers choose sessions. The reference implementation uses `fnv1a`. */
 export type SessionHash = (typeof SESSION_HASHES)[number];
 
 export const UNSETTLED_MODES = ["keep", "refund"] as const;
-/** The end of a reservation that nobody settles in time: the estimate stays spent, or comes back. */
+/** The end of a reservation that is not settled in time: its estimate stays spent, or is given back. */
 export type UnsettledMode = (typeof UNSETTLED_MODES)[number];
 
-/** Flows take an estimate, and their true cost is settled when they end. */
+/** A flow takes its estimated cost at the check, and its true cost is settled when it ends. */
 export interface SettlementRule {
   /** Longest time from the check to the end of a flow. Above 0. */
   readonly timeoutMs: number;
@@ -81,21 +81,21 @@ export interface RateLimiterRule extends ComponentRule {
   readonly intervalMs: number;
   readonly continuousFill: boolean;
   readonly delayInitialFill: boolean;
-  /** Only for engines that keep every key until they are told otherwise, see `BucketParams`. */
+  /** Only for engines that never drop idle keys on their own, see `BucketParams`. */
   readonly maxIdleMs: number;
-  /** 0 when lazy synchronisation is off. Only engines that agents share know it. */
+  /** 0 when lazy synchronisation is off. Only shared engines use it. */
   readonly lazySyncs: number;
-  /** Undefined where flows cost what they took. */
+  /** Undefined where the tokens that a flow took are its final cost. */
   readonly settlement?: SettlementRule | undefined;
 }
 
-/** Bounds of a limit that finds its own value. `1 <= min <= start <= max`, all whole. */
+/** Bounds of an adaptive limit. `1 <= min <= start <= max`, all whole. */
 export interface AdaptiveBounds {
   readonly min: number;
   readonly max: number;
-  /** The limit of a key before anything is known, and after it was idle. */
+  /** The limit of a new key, and of one that was idle. */
   readonly start: number;
-  /** Ratio of latency to that without a queue, above 1, beyond which the limit is cut. */
+  /** The limit is cut when the latency exceeds this multiple of the latency without a queue. Above 1. */
   readonly tolerance: number;
 }
 
@@ -103,10 +103,10 @@ export interface ConcurrencyLimiterRule extends ComponentRule {
   readonly kind: "concurrency_limiter";
   readonly limitByLabelKey: string;
   readonly tokensLabelKey: string;
-  /** A slot that no caller ends is freed after this long. */
+  /** A slot whose flow is never ended is freed after this time. */
   readonly maxInflightMs: number;
   readonly maxIdleMs: number;
-  /** The limit finds its own value in these bounds; undefined for the limit that the controller decides. */
+  /** Bounds of an adaptive limit; undefined when the controller decides the limit. */
   readonly adaptive?: AdaptiveBounds | undefined;
 }
 
@@ -134,16 +134,16 @@ export interface WorkloadRule {
   readonly parameters: WorkloadParameters;
 }
 
-/** The workload of flows that match none of their scheduler. */
+/** The workload of flows that match no workload of their scheduler. */
 export const DEFAULT_WORKLOAD = "default";
 
 /** The queue of a scheduler. */
 export interface SchedulerRule {
-  /** A flow belongs to the first that matches. */
+  /** A flow belongs to the first workload that matches. */
   readonly workloads: readonly WorkloadRule[];
-  /** Those of flows that match none. */
+  /** Of flows that match no workload. */
   readonly defaultParameters: WorkloadParameters;
-  /** A flow is decided this long before its caller's deadline. */
+  /** A waiting flow is decided this time before its caller's deadline. */
   readonly deadlineMarginMs: number;
   readonly tokensLabelKey: string;
   readonly priorityLabelKey: string;
@@ -151,20 +151,20 @@ export interface SchedulerRule {
   readonly fairnessLabelKey: string;
 }
 
-/** Buckets as those of a rate limiter, with a queue for each. */
+/** The buckets of a rate limiter, with a queue for each. */
 export interface QuotaSchedulerRule extends Omit<RateLimiterRule, "kind" | "tokensLabelKey"> {
   readonly kind: "quota_scheduler";
   readonly scheduler: SchedulerRule;
 }
 
-/** Slots as those of a concurrency limiter, with a queue for each key. */
+/** The slots of a concurrency limiter, with a queue for each key. */
 export interface ConcurrencySchedulerRule
   extends Omit<ConcurrencyLimiterRule, "kind" | "tokensLabelKey"> {
   readonly kind: "concurrency_scheduler";
   readonly scheduler: SchedulerRule;
 }
 
-/** One queue, in front of a share of the rate that was measured. */
+/** One queue, which lets a share of the measured rate pass. */
 export interface LoadSchedulerRule extends ComponentRule {
   readonly kind: "load_scheduler";
   readonly scheduler: SchedulerRule;
@@ -215,7 +215,7 @@ export interface ClassifierRule {
   readonly index: number;
   readonly selectors: readonly SelectorRule[];
   readonly rules: readonly LabelRule[];
-  /** Labels of the classifier's Rego module, which is not run: each run reports an error, and the rules still apply. */
+  /** Labels of the classifier's Rego module, which is not run. Each run reports an error, and the rules still apply. */
   readonly rego?: readonly string[];
 }
 
@@ -251,12 +251,12 @@ export interface FluxMeterRule {
 
 export type Rule = LimiterRule | ClassifierRule | FluxMeterRule;
 
-/** Numbers for one limiter, decided by the controller. They apply only to the policy version they name. */
+/** Numbers that the controller decides for one limiter. They apply only to the policy version that they name. */
 interface ComponentNumbers {
   readonly policyName: string;
   readonly policyHash: string;
   readonly componentId: string;
-  /** The failure mode that made these numbers, because a signal is invalid; absent for valid ones. */
+  /** The failure mode that set these numbers because of an invalid signal; absent when the signals are valid. */
   readonly failure?: FailureMode | undefined;
 }
 
@@ -289,7 +289,7 @@ export interface ConcurrencySchedulerNumbers extends Omit<ConcurrencyLimiterNumb
   readonly kind: "concurrency_scheduler";
 }
 
-/** Numbers that count in buckets, and in slots. */
+/** Numbers of limiters that count in buckets, and of those that count in slots. */
 export type BucketNumbers = RateLimiterNumbers | QuotaSchedulerNumbers;
 export type SlotNumbers = ConcurrencyLimiterNumbers | ConcurrencySchedulerNumbers;
 
@@ -300,7 +300,7 @@ export interface LoadSchedulerNumbers extends ComponentNumbers {
   readonly passThrough: boolean;
   /** Mean tokens of the flows of a workload, by its label. */
   readonly tokensByWorkload: ReadonlyMap<string, number>;
-  /** Unix ms; afterwards they are no numbers any more. */
+  /** Unix ms. Afterwards the limiter has no numbers. */
   readonly validUntil: number;
 }
 
@@ -312,7 +312,7 @@ export type LimiterNumbers =
   | ConcurrencySchedulerNumbers
   | LoadSchedulerNumbers;
 
-/** The part of a decision that belongs to its kind: one member for each kind of limiter. */
+/** The details of a decision, by the kind of its limiter. */
 export interface DecisionDetails {
   rate_limiter: TokenDetail;
   concurrency_limiter: SlotDetail;
@@ -330,7 +330,7 @@ export type DecisionDetail = DecisionDetails[LimiterKind];
 export interface LabelDetail {
   /** As reported: `default`, `<key>:<value>` or empty. */
   readonly label: string;
-  /** Value that ends `label`; what comes before it is the same in all decisions of the component. */
+  /** Value that ends `label`. The part before it is the same in all decisions of the component. */
   readonly value: string | undefined;
 }
 
@@ -347,10 +347,10 @@ export interface SlotDetail extends TokenDetail {
   readonly requestId: string;
 }
 
-/** A flow of a workload. Of a load scheduler, `label` is the workload. */
+/** A decision of a scheduler. For a load scheduler, `label` is the workload. */
 export interface WorkloadDetail extends TokenDetail {
   readonly workload: string;
-  /** 0 for a flow that no queue has judged. */
+  /** 0 for a flow that passed no queue. */
   readonly priority: number;
 }
 

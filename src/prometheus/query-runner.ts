@@ -17,7 +17,7 @@ export interface QueryRunnerSettings {
   readonly worker_limit: number;
 }
 
-/** The end of a query: with an answer, with a failure, or without either before the next one was due. */
+/** The end of a query. A late one had neither an answer nor a failure when the next was due. */
 type QueryOutcome = "answered" | "failed" | "late";
 
 /** Records how queries end. Durations are in ms. */
@@ -37,7 +37,7 @@ interface QueryRunnerOptions {
   readonly metrics?: QueryRunnerMetrics;
 }
 
-/** Called with the answer, always after `ask` has returned and so never within the tick that asked. */
+/** Called with the answer after `ask` has returned, and so never within the tick that asked. */
 type AnswerHandler = (answer: QueryAnswer) => void;
 
 /** The unanswered query of one component. A component has at most one. */
@@ -55,14 +55,14 @@ interface PendingQuery {
   readonly disarm: () => void;
 }
 
-/** The run of one query at one evaluation time, shared by all components that ask it. */
+/** The run of one query at one evaluation time. All components with this query share it. */
 interface QueryRun {
   readonly key: string;
   readonly query: string;
   readonly at: number;
   readonly pending: Set<PendingQuery>;
   readonly abort: AbortController;
-  /** The policy that the run counts against: one of those that wait for it. */
+  /** The policy whose share of the slots the run uses: one of those that wait for it. */
   owner: string;
   attempts: number;
   /** Fault of the last attempt. */

@@ -1,5 +1,5 @@
-// Writes the metrics of this process to a Prometheus server (remote write 1.0), where the circuits of controllers can
-// ask for them. While the server is away, requests wait in bounded memory; the oldest are dropped, and counted.
+// Writes the metrics of this process to a Prometheus server (remote write 1.0), which the circuits of controllers query.
+// While the server is unavailable, requests wait in bounded memory; the oldest are dropped and counted.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
@@ -15,19 +15,19 @@ export interface RemoteWriteOptions {
   readonly http: { call(call: HttpClientRequest): Promise<HttpClientResponse> };
   /** All samples now. */
   readonly samples: () => Iterable<WrittenSample>;
-  /** Labels of every series that does not have them already. */
+  /** Labels that are added to every series that lacks them. */
   readonly labels: Readonly<Record<string, string>>;
   /** Time between two samples of a series, in ms. */
   readonly everyMs: number;
-  /** Most series in one request; 0 means no limit. */
-  readonly mostSeries: number;
+  /** Maximum number of series in one request; 0 means no limit. */
+  readonly maxSeries: number;
   readonly clock: Clock;
   readonly log: Log;
   /** Called when the server stops accepting samples, with the reason, and with undefined when it accepts them again. */
   readonly state?: (trouble: string | undefined) => void;
 }
 
-interface Waiting {
+interface WaitingRequest {
   readonly body: Uint8Array;
   readonly series: number;
 }
@@ -47,7 +47,7 @@ export class RemoteWrite {
   readonly counts: Record<(typeof RESULTS)[number], number> = { sent: 0, refused: 0, dropped: 0 };
   readonly #options: RemoteWriteOptions;
   readonly #url: string;
-  readonly #waiting: Waiting[] = [];
+  readonly #waiting: WaitingRequest[] = [];
   readonly #stop = new AbortController();
   #waitingBytes = 0;
   #pauseMs = 0;
@@ -76,13 +76,13 @@ export class RemoteWrite {
   }
 
   #take(): void {
-    const { clock, everyMs, samples, labels, mostSeries } = this.#options;
+    const { clock, everyMs, samples, labels, maxSeries } = this.#options;
     this.#disarmNext = clock.alarm(everyMs, () => this.#take());
     const at = clock.wall();
     let batch: WrittenSample[] = [];
     for (const sample of samples()) {
       batch.push({ labels: { ...labels, ...sample.labels }, value: sample.value });
-      if (batch.length < (mostSeries || Number.POSITIVE_INFINITY)) continue;
+      if (batch.length < (maxSeries || Number.POSITIVE_INFINITY)) continue;
       this.#enqueue(batch, at);
       batch = [];
     }
@@ -94,11 +94,11 @@ export class RemoteWrite {
     const body = encodeSamples(batch, at);
     this.#waiting.push({ body, series: batch.length });
     this.#waitingBytes += body.length;
-    while (this.#waitingBytes > MAX_WAITING_BYTES) this.#leave("dropped");
+    while (this.#waitingBytes > MAX_WAITING_BYTES) this.#removeOldest("dropped");
   }
 
-  /** Takes the oldest request out of the queue. */
-  #leave(result: (typeof RESULTS)[number]): void {
+  /** Removes the oldest request from the queue. */
+  #removeOldest(result: (typeof RESULTS)[number]): void {
     const oldest = this.#waiting.shift();
     if (oldest === undefined) return;
     this.#waitingBytes -= oldest.body.length;
@@ -125,8 +125,8 @@ export class RemoteWrite {
       }
       this.#pauseMs = 0;
       this.#report(undefined);
-      // Meanwhile it may have been dropped to make room.
-      if (this.#waiting[0] === next) this.#leave(result);
+      // It may have been dropped meanwhile to make room.
+      if (this.#waiting[0] === next) this.#removeOldest(result);
     }
   }
 

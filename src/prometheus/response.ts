@@ -49,9 +49,9 @@ const MAX_ERROR_LENGTH = 300;
 
 function refusal(status: number, reply: Json | undefined): Fault {
   const type = reply?.["errorType"];
-  const said = reply?.["error"];
-  const words = typeof said === "string" ? `: ${said.slice(0, MAX_ERROR_LENGTH)}` : "";
-  const message = `the metrics server answered ${status}${typeof type === "string" ? ` ${type}` : ""}${words}`;
+  const error = reply?.["error"];
+  const details = typeof error === "string" ? `: ${error.slice(0, MAX_ERROR_LENGTH)}` : "";
+  const message = `the metrics server answered ${status}${typeof type === "string" ? ` ${type}` : ""}${details}`;
   if (type === "timeout") return new Fault("DEADLINE_EXCEEDED", message);
   if (type === "canceled" || status >= 500 || status === 429) {
     return new Fault("UNAVAILABLE", message);

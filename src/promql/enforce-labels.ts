@@ -35,7 +35,7 @@ function enforce(expr: Expr, matchers: readonly Matcher[]): Expr {
       return { ...expr, of: enforce(expr.of, matchers) };
     case "call":
       if (expr.name === "info" && expr.args.length < 2) {
-        // With one argument it would read the info series of all tenants.
+        // With one argument, info would read the info series of all tenants.
         throw new Fault("INVALID_ARGUMENT", "info: wanted a selector as its second argument");
       }
       return { ...expr, args: expr.args.map((arg) => enforce(arg, matchers)) };

@@ -16,8 +16,7 @@ export class QueryCompiler {
   readonly #shared = new Map<string, Compiled>();
 
   /**
-   * `known` are its selectors, where they are compiled already. Throws INVALID_ARGUMENT with everything that
-   * `validateQuery` finds.
+   * `known` are its selectors if they are compiled already. Throws INVALID_ARGUMENT with all faults of `validateQuery`.
    */
   compile(text: string, known?: readonly CompiledSelector[]): Query {
     const expr = parseValid(text, "own");
@@ -59,7 +58,7 @@ function selectorsOf(expr: Expr) {
 function keyOf(expr: Expr): string {
   return JSON.stringify(expr, (key, value) => {
     if (key === "from" || key === "matchers") return undefined;
-    // JSON has no words for these.
+    // JSON cannot express NaN and infinities.
     return typeof value === "number" && !Number.isFinite(value) ? { number: String(value) } : value;
   });
 }

@@ -69,18 +69,11 @@ export const AGGREGATIONS: ReadonlyMap<string, ValueType | undefined> = new Map<
   string,
   ValueType | undefined
 >([
-  ["sum", undefined],
-  ["avg", undefined],
-  ["min", undefined],
-  ["max", undefined],
-  ["count", undefined],
-  ["group", undefined],
-  ["stddev", undefined],
-  ["stdvar", undefined],
-  ["topk", "scalar"],
-  ["bottomk", "scalar"],
-  ["limitk", "scalar"],
-  ["limit_ratio", "scalar"],
-  ["quantile", "scalar"],
+  ...["sum", "avg", "min", "max", "count", "group", "stddev", "stdvar"].map(
+    (name) => [name, undefined] as const,
+  ),
+  ...["topk", "bottomk", "limitk", "limit_ratio", "quantile"].map(
+    (name) => [name, "scalar"] as const,
+  ),
   ["count_values", "string"],
 ]);

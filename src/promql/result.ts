@@ -1,5 +1,5 @@
-// Results of queries and the interface of what answers them: a Prometheus server or the local evaluator. Times
-// are Unix ms.
+// Results of queries, and the interface of the engines that answer them: a Prometheus server or the local evaluator.
+// Times are Unix ms.
 
 /** The evaluator of a query: a Prometheus server, or Sluice's own, which supports a part of PromQL. */
 export type Dialect = "prometheus" | "own";
@@ -29,7 +29,7 @@ export type NumericResult =
   /** NaN is an invalid reading. */
   | { readonly kind: "value"; readonly value: number }
   | { readonly kind: "by_label"; readonly values: ReadonlyMap<string, number> }
-  /** `why` says in words why there is no number. `empty`: the query is fine, but the result has no samples. */
+  /** `why` explains why there is no number. `empty`: the query is fine, but the result has no samples. */
   | { readonly kind: "failed"; readonly why: string; readonly empty?: boolean };
 
 /** The single number of a result or, if a label is given, one number for each value of that label. */

@@ -1,6 +1,6 @@
-// Keeps samples of Sluice's own metrics, so that queries can be answered without a Prometheus server: only of
-// series that loaded queries select, only as far back as these look, and never more than a fixed number, which is
-// divided among the queries.
+// Keeps samples of Sluice's own metrics, so that queries can be answered without a Prometheus server. It keeps only
+// series that loaded queries select, only as far back as these look, and no more than a fixed number of samples, which
+// is divided among the queries.
 
 import { Budget } from "./evaluate/budget.ts";
 import { inOrder, keyOf } from "./evaluate/labels.ts";
@@ -31,7 +31,7 @@ interface Selection {
 interface LoadedQuery {
   /** By `Selector.index`. Empty if the query has a selector that cannot be compiled. */
   readonly selections: readonly Selection[];
-  /** Time of the last scrape of which there was no room for a sample that it selects, Unix ms. */
+  /** Time of the last scrape from which a sample that it selects was lost, Unix ms. */
   lostAt: number;
 }
 
@@ -100,10 +100,7 @@ export class SampleStore {
     }
   }
 
-  /**
-   * Whether samples that a query looks at were lost to the limits, so that its result would be wrong without a sign
-   * of it.
-   */
+  /** Whether samples of a query were lost to the limits. Its result would be wrong, with no sign of it. */
   isIncomplete(query: string, at: number): boolean {
     const known = this.#queries.get(query);
     if (known === undefined || known.lostAt === Number.NEGATIVE_INFINITY) return false;
@@ -207,7 +204,7 @@ export class SampleStore {
     if (lost > 0) this.#lose(lost, series.labels, at);
   }
 
-  /** There was no room for samples with these labels. */
+  /** Records that there was no room for samples with these labels. */
   #lose(samples: number, labels: Labels, at: number): void {
     this.#dropped += samples;
     for (const query of this.#queries.values()) {

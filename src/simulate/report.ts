@@ -10,7 +10,7 @@ export function holds({ outcomes }: Simulation): boolean {
   return outcomes.every((outcome) => outcome.holds);
 }
 
-/** Lines of text, without a final line break. `time` is that in which the run took place. */
+/** Lines of text. `time` is the time in which the run took place. */
 export function reportLines(
   simulation: Simulation,
   time: "virtual" | "real" = "virtual",
@@ -64,21 +64,8 @@ function requestLines(rows: readonly WindowRow[]): readonly string[] {
   );
 }
 
-/** Goodput and latency of two runs of one scenario beside each other. */
-export function comparisonLines(simulated: Simulation, real: Simulation): readonly string[] {
-  const heads = ["phase", "requests", "goodput/s", "in reality", "p95 ms", "in reality"];
-  return table(
-    heads,
-    simulated.rows.map((row, at) => {
-      const { goodput = Number.NaN, p95 = Number.NaN } = real.rows[at] ?? {};
-      return [...placeOf(row), ...[row.goodput, goodput, row.p95, p95].map(cell)];
-    }),
-    2,
-  );
-}
-
 /** Phase and requests of a row. */
-function placeOf(row: WindowRow): readonly string[] {
+export function placeOf(row: WindowRow): readonly string[] {
   const whole = row.labels === undefined;
   return [
     whole ? `${row.phase} ${seconds(row.from)}–${seconds(row.until)}` : "",
@@ -105,12 +92,12 @@ function outcomeLines(outcomes: readonly ExpectationOutcome[]): readonly string[
   );
 }
 
-function cell(value: number): string {
+export function cell(value: number): string {
   return Number.isFinite(value) ? value.toFixed(1) : "-";
 }
 
 /** Columns from index `numbers` on are aligned to the right. Empty columns are left out. */
-function table(
+export function table(
   heads: readonly string[],
   rows: readonly (readonly string[])[],
   numbers: number,

@@ -19,9 +19,11 @@ import {
   list,
   located,
   map,
+  mapped,
   number,
   object,
   optional,
+  type Refuse,
   required,
   type Schema,
   text,
@@ -98,20 +100,36 @@ const recording: Schema<RecordingRef> = object("a recording", {
   labels: withDefault(map(labelValue), {}),
 });
 
-const script = checked(
+const givenScript = checked(
   object("a series", {
     query: optional(text()),
     component: optional(text()),
     policy: optional(text()),
-    follows: optional(profile()),
-    by_label: optional(map(profile())),
-    recording: optional(recording),
+    follows: optional(
+      mapped(profile(), (followed) => ({ kind: "follows", profile: followed }) as const),
+    ),
+    by_label: optional(
+      mapped(map(profile()), (profiles) => {
+        return { kind: "by_label", profiles: new Map(Object.entries(profiles)) } as const;
+      }),
+    ),
+    recording: optional(mapped(recording, (of) => ({ kind: "recording", of }) as const)),
   }),
   (given, say) => {
     exactlyOne(given, ["query", "component"], say);
     exactlyOne(given, ["follows", "by_label", "recording"], say);
   },
 );
+
+const script: Schema<Script> = {
+  parse(tree, path, report) {
+    const given = givenScript.parse(tree, path, report);
+    const source = given?.follows ?? given?.by_label ?? given?.recording;
+    if (given === undefined || source === undefined) return undefined;
+    const { query, component, policy } = given;
+    return { query, component, policy, source };
+  },
+};
 
 const change = object("a change of dynamic configuration", {
   at: required(duration()),
@@ -157,14 +175,12 @@ const whole = checked(
   },
 );
 
-type Say = (inner: readonly (string | number)[], wanted: string, got: string) => void;
-
-function exactlyOne(given: object, keys: readonly string[], say: Say): void {
+function exactlyOne(given: object, keys: readonly string[], say: Refuse): void {
   const found = keys.filter((key) => Reflect.get(given, key) !== undefined);
   if (found.length !== 1) say([], `one out of ${keys.join(", ")}`, found.join(" and ") || "none");
 }
 
-function unique(all: readonly { readonly name: string }[], key: string, say: Say): void {
+function unique(all: readonly { readonly name: string }[], key: string, say: Refuse): void {
   const names = all.map(({ name }) => name);
   for (const [at, name] of names.entries()) {
     if (names.indexOf(name) < at) say([key, at, "name"], "each name once", `${name} twice`);
@@ -201,29 +217,12 @@ export function readScenario(
       agentGroup: given.agent_group ?? agentGroup,
       phases: windowsOf(given.phases, given.duration),
       services: given.services,
-      scripts: given.series.map((one) => ({ ...one, value: scriptOf(one.value) })),
+      scripts: given.series,
       changes: given.dynamic_config,
       expectations: given.expect,
       plot: given.plot,
     },
   };
-}
-
-interface GivenScript {
-  readonly query: string | undefined;
-  readonly component: string | undefined;
-  readonly policy: string | undefined;
-  readonly follows: Profile | undefined;
-  readonly by_label: Readonly<Record<string, Profile>> | undefined;
-  readonly recording: RecordingRef | undefined;
-}
-
-function scriptOf({ query, component, policy, follows, by_label, recording }: GivenScript): Script {
-  const names = { query, component, policy };
-  if (recording !== undefined) return { ...names, source: { kind: "recording", of: recording } };
-  if (follows !== undefined) return { ...names, source: { kind: "follows", profile: follows } };
-  const profiles = new Map(Object.entries(by_label ?? {}));
-  return { ...names, source: { kind: "by_label", profiles } };
 }
 
 function windowsOf(
@@ -243,11 +242,8 @@ function windowsOf(
 
 /** Names of the files that the scenario needs. */
 export function filesOf({ scripts }: Scenario): readonly string[] {
-  return [
-    ...new Set(
-      scripts.flatMap(({ value: { source } }) =>
-        source.kind === "recording" ? [source.of.file] : [],
-      ),
-    ),
-  ];
+  const files = scripts.flatMap(({ value: { source } }) =>
+    source.kind === "recording" ? [source.of.file] : [],
+  );
+  return [...new Set(files)];
 }

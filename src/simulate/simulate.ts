@@ -73,7 +73,7 @@ export async function simulate(input: SimulationInput): Promise<Simulated> {
   return { ok: true, simulation: judged(input, run, names) };
 }
 
-/** All that a run leaves behind. */
+/** The record of a run. */
 interface RunRecord {
   readonly ledger: Ledger;
   readonly series: RunSeries;
@@ -81,7 +81,7 @@ interface RunRecord {
   readonly alerts: AlertHistory;
 }
 
-/** The figures of a run, and whether they are as expected. */
+/** Evaluates the record of a run. */
 export function judged(
   { policies, scenario }: SimulationInput,
   { ledger, series, notes, alerts: { all: alerts } }: RunRecord,

@@ -4,12 +4,12 @@
 /** Keys that the API writes; everything else below `PUBLISHED` is written by the leading controller. */
 export const API = "/config/api/";
 
-/** The prefixes of all that a controller publishes. */
+/** The prefixes of all keys that a controller publishes. */
 export const PUBLISHED: readonly string[] = ["/config/", "/decisions/"];
 
 /**
- * Written by a leading controller when the store has all that it publishes: once its policies run, and after each
- * removal. The value tells one time from another. Agents follow the removal of their rules when it comes.
+ * Confirms that the store has everything that the leading controller publishes. The controller writes a new value once its
+ * policies run, and after each removal. Agents follow the removal of their rules after this confirmation.
  */
 export const COMPLETE = "/config/complete";
 
@@ -34,16 +34,16 @@ export const API_DYNAMIC_CONFIGS = "/config/api/dynamic-config-policies/";
 /** Replica counts that agents report about the objects they scale. */
 export const REPLICAS = "/status/pod_scaler/";
 
-/** The prefix of all that the leading controller publishes about its Kubernetes cluster. */
+/** The prefix of the keys that the leading controller publishes about its Kubernetes cluster. */
 export const DISCOVERY = "/discovery/";
 
 /** The pods and Services at IP addresses, one key for each address. */
 export const ENTITIES = "/discovery/addresses/";
 
-/** Written by a leading controller when the store has all that it discovered. The value tells one time from another. */
+/** Confirms that the store has everything that the leading controller discovered. Each confirmation has a new value. */
 export const DISCOVERED = "/discovery/complete";
 
-/** The prefix of the one key of an address in canonical form. It ends so that no other address begins with it. */
+/** The prefix of the key of an address in canonical form. The final slash keeps out longer addresses. */
 export function entityPrefix(address: string): string {
   return `${ENTITIES}${address}/`;
 }
@@ -60,7 +60,7 @@ export function peerKey(group: string, address: string): string {
   return `${PEERS}${group}/${address}`;
 }
 
-/** Undefined when the key is not that of an agent's record. An address holds no `/`; the name of a group may. */
+/** Undefined when the key is not that of an agent's record. The name of a group may contain `/`; an address cannot. */
 export function parsePeerKey(
   key: string,
 ): { readonly group: string; readonly address: string } | undefined {
@@ -69,7 +69,7 @@ export function parsePeerKey(
   return { group: key.slice(PEERS.length, at), address: key.slice(at + 1) };
 }
 
-/** Requests of controllers, by the id or the host name of the agent that is asked. */
+/** Requests of controllers, by the id or the host name of the agent that they are for. */
 export function requestKey(agent: string, call: string): string {
   return `/rpc/request/${agent}/${call}`;
 }
@@ -120,7 +120,13 @@ export function infraMeterName(group: string, policyName: string, name: string):
   return `${groupPrefix(group)}policy-${policyName}-infra_meter-${name}`;
 }
 
-/** An agent's key, taken apart. */
+/** Whether a name is for the agents of this group, and not for those of a group `group-…`. */
+export function isNameInGroup(name: string, group: string): boolean {
+  const prefix = groupPrefix(group);
+  return name.startsWith(`${prefix}policy-`) || name.startsWith(`${prefix}flux_meter-`);
+}
+
+/** The parts of an agent's key. */
 export interface AgentKey {
   readonly tree: "config" | "decisions";
   readonly kind: string;
@@ -143,8 +149,8 @@ export function ruleKey(key: string): string {
 }
 
 /**
- * The secret by which the agents of a group know each other. The first of them makes it. Nobody else needs to read it, and
- * who can read it can answer for an agent.
+ * The secret with which the agents of a group authenticate each other. The first agent creates it. Anyone who can read it
+ * can impersonate an agent, and nobody but the agents needs it.
  */
 export function groupSecretKey(group: string): string {
   return `/secrets/aperture-agent/${group}`;

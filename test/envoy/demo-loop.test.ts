@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
-import { processorTime, waitingLine } from "../../deploy/demo/processor-time.ts";
+import { processorTime, waitingLine } from "../../deploy/demo/play/processor-time.ts";
 import { child } from "../kit/servers/child.ts";
 import { areFree, freeShift } from "../kit/servers/shift.ts";
 

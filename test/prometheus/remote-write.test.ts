@@ -123,7 +123,7 @@ function writing(t: TestContext, changed: Partial<RemoteWriteOptions> & { series
       })),
     labels: { job: "test" },
     everyMs: 1_000,
-    mostSeries: 100,
+    maxSeries: 100,
     clock,
     log,
     ...others,
@@ -137,11 +137,11 @@ function writing(t: TestContext, changed: Partial<RemoteWriteOptions> & { series
 }
 
 test("a request has at most as many series as otel.batch_postrollup.send_batch_max_size, 0 for no limit", async (t) => {
-  for (const [mostSeries, requests] of [
+  for (const [maxSeries, requests] of [
     [100, 3],
     [0, 1],
   ] as const) {
-    const { server, second, write } = writing(t, { mostSeries });
+    const { server, second, write } = writing(t, { maxSeries });
     await second();
     assert.equal(server.bodies.length, requests);
     assert.equal(write.counts.sent, 250);
@@ -149,7 +149,7 @@ test("a request has at most as many series as otel.batch_postrollup.send_batch_m
 });
 
 test("while the server is away, samples wait in bounded memory, the oldest are dropped, and each transition is logged once", async (t) => {
-  const { write, server, log, second } = writing(t, { series: 20_000, mostSeries: 0 });
+  const { write, server, log, second } = writing(t, { series: 20_000, maxSeries: 0 });
   server.status = 0;
   for (let at = 0; at < 60; at++) {
     await second();

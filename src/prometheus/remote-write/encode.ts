@@ -38,8 +38,8 @@ export function encodeSamples(samples: readonly WrittenSample[], at: number): Ui
 }
 
 /**
- * The bytes as a Snappy block of literals (Snappy's format description, §2.1). Nothing is compressed: the protocol
- * demands the format, and a small agent has better uses for its processor.
+ * The bytes as a Snappy block of literals (Snappy's format description, §2.1). The protocol requires the format but not
+ * compression, which would cost processor time.
  */
 export function snappy(bytes: Uint8Array): Uint8Array {
   const literals = Math.ceil(bytes.length / LONGEST_LITERAL);

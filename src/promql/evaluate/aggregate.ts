@@ -4,7 +4,16 @@ import type { Labels, Sample } from "../result.ts";
 import { type Aggregate, NAME_LABEL } from "../syntax/ast.ts";
 import { printNumber } from "../syntax/literals.ts";
 import { change, drop, keep, keyBut, keyBy, NO_LABELS, namesInOrder } from "./labels.ts";
-import { ascending, greatest, least, mean, quantile, sum, variance } from "./numbers.ts";
+import {
+  ascending,
+  greatest,
+  least,
+  mean,
+  quantile,
+  sortedByValue,
+  sum,
+  variance,
+} from "./numbers.ts";
 import { failed, type Vector } from "./value.ts";
 
 /** Samples of one group, at least one. */
@@ -43,11 +52,7 @@ function chosen(
   better: (one: number, two: number) => number,
 ): Vector {
   if (!(Math.abs(many) < 2 ** 63)) throw failed(`wanted a number of samples, got ${many}`);
-  const sorted = members.toSorted((one, two) => {
-    const absent = Number(Number.isNaN(one.value)) - Number(Number.isNaN(two.value));
-    return absent || better(one.value, two.value);
-  });
-  return sorted.slice(0, Math.max(0, Math.trunc(many)));
+  return sortedByValue(members, better).slice(0, Math.max(0, Math.trunc(many)));
 }
 
 /** Compiles every aggregation except count_values, whose parameter is a string. */

@@ -85,14 +85,10 @@ export function ofVectors(binary: Binary): OfVectors {
   const key = signature(binary.matching);
   switch (binary.op) {
     case "and":
-      return (left, right) => {
-        const keys = new Set(right.map(({ labels }) => key(labels)));
-        return left.filter(({ labels }) => keys.has(key(labels)));
-      };
     case "unless":
       return (left, right) => {
         const keys = new Set(right.map(({ labels }) => key(labels)));
-        return left.filter(({ labels }) => !keys.has(key(labels)));
+        return left.filter(({ labels }) => keys.has(key(labels)) === (binary.op === "and"));
       };
     case "or":
       return (left, right) => {

@@ -1,5 +1,5 @@
-// Divides a limit among owners, so that one of them cannot use up what the others need: half of it in equal parts that
-// each owner always gets, and half for those who need more.
+// Divides a limit among owners, so that no owner can starve the others: half of it in equal parts, of which each owner is
+// sure, and half for owners that need more.
 
 export class Budget<Owner> {
   readonly #limit: number;
@@ -22,7 +22,7 @@ export class Budget<Owner> {
     return sum;
   }
 
-  /** Divides the limit among other owners, who use nothing yet. */
+  /** Divides the limit among new owners, which use nothing yet. */
   divide(owners: number): void {
     this.#part = owners === 0 ? 0 : Math.floor(this.#limit / 2 / owners);
     this.#common = this.#limit - this.#part * owners;

@@ -43,6 +43,17 @@ export function ascending(one: number, two: number): number {
   return Number.isNaN(two) ? 1 : one - two || 0;
 }
 
+/** Sorts by `order` of the values; NaN comes last in every order. */
+export function sortedByValue<T extends { readonly value: number }>(
+  all: readonly T[],
+  order: (one: number, two: number) => number,
+): readonly T[] {
+  return all.toSorted((one, two) => {
+    const absent = Number(Number.isNaN(one.value)) - Number(Number.isNaN(two.value));
+    return absent || order(one.value, two.value);
+  });
+}
+
 /** Quantile with linear interpolation; `part` from 0 to 1. */
 export function quantile(part: number, values: Iterable<number>): number {
   const sorted = [...values].sort(ascending);

@@ -13,7 +13,7 @@ export const SUPPORTED = {
   operators: OPERATORS,
 } as const;
 
-/** Names of what is not supported in this node itself, without its children. */
+/** Names of the unsupported features of this node itself, without its children. */
 export function unsupportedIn(node: Expr): readonly string[] {
   switch (node.kind) {
     case "call":

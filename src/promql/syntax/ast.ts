@@ -1,4 +1,4 @@
-// The syntax tree of a query. Modifiers are attached to what they modify, label names are unquoted, and the sign of
+// The syntax tree of a query. Modifiers are attached to the part that they modify, label names are unquoted, and the sign of
 // a number is part of it, so that texts with the same meaning have the same tree.
 
 export type MatchOp = "=" | "!=" | "=~" | "!~";

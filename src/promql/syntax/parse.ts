@@ -1,5 +1,5 @@
-// Parses a query into its syntax tree. The grammar is that of Prometheus itself, so that what a server parses is
-// parsed here.
+// Parses a query into its syntax tree with the grammar of Prometheus itself, so that every query that a server accepts is
+// accepted here.
 
 import type { SyntaxNode } from "@lezer/common";
 import { FUNCTIONS } from "../functions.ts";

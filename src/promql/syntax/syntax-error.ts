@@ -35,8 +35,8 @@ export function syntaxFault(text: string, from: number, functions: readonly stri
     const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
     return faultAt(text, last.from, `wanted a function, got ${last.text}${hint}`);
   }
-  const what = got === undefined ? "the end" : got.text;
-  return faultAt(text, got?.from ?? text.length, `wanted ${wanted(before)}, got ${what}`);
+  const found = got === undefined ? "the end" : got.text;
+  return faultAt(text, got?.from ?? text.length, `wanted ${wanted(before)}, got ${found}`);
 }
 
 function wanted(before: readonly Token[]): string {

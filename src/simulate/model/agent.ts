@@ -46,7 +46,7 @@ export class VirtualAgent {
     this.#metrics.add(this.#meters);
   }
 
-  /** Applies a change of the store. Returns what was not applied: the reasons by store key. */
+  /** Applies a change of the store. Returns the reasons why entries were not applied, by store key. */
   apply(batch: StoreUpdate): ReadonlyMap<string, string> {
     const { rules, numbers, notRun, faults } = readBatch(this.#group, batch);
     const notApplied = new Map(notRun);

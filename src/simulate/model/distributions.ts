@@ -4,8 +4,8 @@ import { type Chance, seededChance } from "#base/chance.ts";
 import type { RequestClass, ServiceTime } from "../scenario/service.ts";
 
 /**
- * The generator of one part of a run, by its number: 0 is the agent, and services follow. Each part has its own, so that
- * changing one service does not change the others.
+ * The random generator of one part of a run, by its number: 0 is the agent, and services follow. Each part has its own, so
+ * that a change of one service does not affect the others.
  */
 export function chanceOf(seed: number, part: number): Chance {
   return seededChance(Math.imul(seed + 1, 0x9e3779b1) + part);

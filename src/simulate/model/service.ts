@@ -21,7 +21,7 @@ export interface ServiceGate {
 export interface RequestEnd {
   /** Time from its arrival, ms. */
   readonly latencyMs: number;
-  /** The same without its check, and so without the time in the queue of a scheduler. */
+  /** Time since the verdict, and so without the time in the queue of a scheduler, ms. */
   readonly workloadMs: number;
   /** The service responded. */
   readonly answered: boolean;
@@ -50,13 +50,18 @@ export interface ServiceStats {
   readonly busyMs: number;
 }
 
-interface Request {
+/** A request at its check. */
+interface Attempt {
   readonly requestClass: number;
   /** Number of attempts before this one. */
   readonly tries: number;
   readonly flow: Flow;
-  readonly verdict: Verdict;
   readonly arrived: number;
+}
+
+/** An accepted request. */
+interface Request extends Attempt {
+  readonly verdict: Verdict;
   /** Time of the verdict. */
   readonly passed: number;
   readonly place: number;
@@ -113,32 +118,25 @@ export class SimulatedService {
   }
 
   #attempt(requestClass: number, tries: number): void {
-    const { timeline, gate } = this.#context;
+    const { timeline, gate, until } = this.#context;
     const flow = this.#flow(requestClass);
-    const arrived = timeline.now;
+    const attempt = { requestClass, tries, flow, arrived: timeline.now };
     const judged = gate.judge(flow);
-    const onVerdict = (verdict: Verdict) =>
-      this.#judged(flow, verdict, requestClass, tries, arrived);
     if (!(judged instanceof Pending)) {
-      onVerdict(judged);
+      this.#judged(attempt, judged);
       return;
     }
-    const counts = arrived < this.#context.until ? 1 : 0;
+    const counts = timeline.now < until ? 1 : 0;
     this.#undecided += counts;
     judged.whenSettled((verdict) => {
       this.#undecided -= counts;
-      onVerdict(verdict);
+      this.#judged(attempt, verdict);
     }, raise);
   }
 
-  #judged(
-    flow: Flow,
-    verdict: Verdict,
-    requestClass: number,
-    tries: number,
-    arrived: number,
-  ): void {
-    const { ledger, firstClass } = this.#context;
+  #judged(attempt: Attempt, verdict: Verdict): void {
+    const { ledger, firstClass, timeline } = this.#context;
+    const { requestClass, tries, arrived } = attempt;
     const reason = verdict.accepted ? RejectReason.none : verdict.reason;
     const place = ledger.recordArrival(firstClass + requestClass, arrived, reason);
     this.#stats.offered += 1;
@@ -147,17 +145,13 @@ export class SimulatedService {
       return;
     }
     this.#stats.accepted += 1;
-    const stopWaiting = () => undefined;
     this.#enter({
-      requestClass,
-      tries,
-      flow,
+      ...attempt,
       verdict,
-      arrived,
-      passed: this.#context.timeline.now,
+      passed: timeline.now,
       place,
       state: "waiting",
-      stopWaiting,
+      stopWaiting: () => undefined,
     });
   }
 
@@ -168,7 +162,7 @@ export class SimulatedService {
       return;
     }
     if (timeout !== Number.POSITIVE_INFINITY) {
-      // The check may have taken a part of it, in the queue of a scheduler.
+      // The check may have used part of the timeout in the queue of a scheduler.
       const { timeline } = this.#context;
       const left = request.arrived + timeout - timeline.now;
       request.stopWaiting = timeline.after(left, () => this.#timeOut(request));
@@ -231,7 +225,7 @@ export class SimulatedService {
     if (!answered) this.#retry(request.requestClass, request.tries, "failed");
   }
 
-  /** Tells the agent of an end: at once, or with all others of the interval. */
+  /** Reports the end to the agent: at once, or at the end of the report interval. */
   #report({ flow, verdict }: Request, end: RequestEnd): void {
     const { timeline, gate } = this.#context;
     const { reportEvery: every } = this.#model;

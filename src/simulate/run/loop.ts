@@ -14,7 +14,7 @@ import type { AlertHistory } from "./results/alerts.ts";
 import type { Notes } from "./results/notes.ts";
 import type { RunSeries } from "./results/series.ts";
 
-/** The dependencies of a simulated controller: some are shared within a run, some belong to one policy. */
+/** Dependencies of the simulated controller of one policy. */
 export interface SimulatedLoopContext {
   /** By component, where the scenario answers its query. */
   readonly scripts: ReadonlyMap<string, Scripted>;

@@ -25,7 +25,7 @@ import { multiples, runSchedule, type ScheduledTask } from "./schedule.ts";
 /** Start of every run, Unix ms: midnight, so that ticks of any usual interval fall on multiples of it. */
 const EPOCH = 1_767_225_600_000;
 
-/** Longest time after a run, virtual ms, for the checks that wait in queues; and the steps in which it passes. */
+/** Maximum virtual time after a run for checks that still wait in queues, ms, and the steps in which it passes. */
 const LONGEST_WAIT_MS = 600_000;
 const STEP_MS = 1_000;
 
@@ -38,12 +38,12 @@ interface SimulationRunOptions {
   readonly measure: QueryEngine;
 }
 
-interface Running {
+interface PolicyRun {
   readonly policy: CompiledPolicy;
   readonly loop: SimulatedLoop;
 }
 
-interface Open {
+interface ServiceRun {
   readonly model: ServiceSpec;
   readonly service: SimulatedService;
 }
@@ -56,8 +56,8 @@ export class SimulationRun {
   readonly #options: SimulationRunOptions;
   readonly #timeline = new Timeline(EPOCH);
   readonly #agent: VirtualAgent;
-  readonly #services: readonly Open[];
-  readonly #loops: readonly Running[];
+  readonly #services: readonly ServiceRun[];
+  readonly #loops: readonly PolicyRun[];
   readonly #prefixes: readonly string[];
   #revision = 0;
 
@@ -70,7 +70,7 @@ export class SimulationRun {
     this.#agent = new VirtualAgent({ group: agentGroup, clock, chance: chanceOf(seed, 0) });
     let firstClass = 0;
     this.#services = scenario.services.map((model, at) => {
-      const world = {
+      const context = {
         timeline: this.#timeline,
         gate: this.#agent,
         ledger: this.ledger,
@@ -79,7 +79,7 @@ export class SimulationRun {
         chance: chanceOf(seed, at + 1),
       };
       firstClass += model.mix.length;
-      return { model, service: new SimulatedService(model, world) };
+      return { model, service: new SimulatedService(model, context) };
     });
     for (const policy of policies) this.#publish(configEntries(policy));
     this.#loops = policies.flatMap((policy) => this.#loopOf(policy));
@@ -95,7 +95,7 @@ export class SimulationRun {
     this.#decideWaiting();
   }
 
-  /** Runs on until the last check that arrived in the run and waits in a queue is decided: only then it counts. */
+  /** Continues until the checks that still wait in queues are decided, because only decided checks count. */
   #decideWaiting(): void {
     const { durationMs } = this.#options.scenario;
     const waiting = () => this.#services.filter(({ service }) => service.undecided > 0);
@@ -127,7 +127,7 @@ export class SimulationRun {
     ];
   }
 
-  #loopOf(policy: CompiledPolicy): Running[] {
+  #loopOf(policy: CompiledPolicy): PolicyRun[] {
     const { circuit } = policy;
     if (circuit === undefined) return [];
     const { measure, scripts } = this.#options;
@@ -188,22 +188,20 @@ export class SimulationRun {
     const { samples } = this.#options;
     const needs = (name: string) => samples.needs(name);
     const read: Sample[] = [...this.#agent.samples(needs)];
-    for (const { model, service } of this.#services) {
-      for (const [name, value] of this.#modelOf(model, service)) {
+    for (const run of this.#services) {
+      const service = run.model.name;
+      for (const [name, value] of this.#modelOf(run)) {
         // At time 0 there is no interval to measure yet.
-        if (at > 0) this.series.add(modelName(model.name, name), at, value);
+        if (at > 0) this.series.add(modelName(service, name), at, value);
         const metric = `model_${name}`;
         if (!needs(metric) || Number.isNaN(value)) continue;
-        read.push({ labels: { __name__: metric, service: model.name }, value });
+        read.push({ labels: { __name__: metric, service }, value });
       }
     }
     samples.addScrape(EPOCH + at, read);
   }
 
-  #modelOf(
-    model: ServiceSpec,
-    service: SimulatedService,
-  ): readonly (readonly [ModelSeries, number])[] {
+  #modelOf({ model, service }: ServiceRun): readonly (readonly [ModelSeries, number])[] {
     const { sampleMs } = this.#options.scenario;
     const stats = service.takeStats();
     const perSecond = (count: number) => (count * 1_000) / sampleMs;

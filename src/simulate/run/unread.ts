@@ -1,5 +1,5 @@
-// Keys of a dynamic configuration that no component reads. A controller only warns of them; in a scenario they
-// would change nothing, so here they are faults.
+// Reports keys of a dynamic configuration that no component reads. A controller only warns of them. In a scenario they are
+// faults, because it would not test what it claims to test.
 
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import type { Report } from "#policy/document/finding.ts";
@@ -11,7 +11,7 @@ import type { Change } from "../scenario.ts";
 /** Findings for one change at most. */
 const MAX_LISTED = 20;
 
-/** `policies` are those that the change is for: each key must be read by one of them. */
+/** `policies` are those that the change applies to. One of them must read each key. */
 export function refuseUnreadKeys(
   { value, path }: Located<Change>,
   policies: readonly CompiledPolicy[],

@@ -1,6 +1,7 @@
-// Limits on the size of a run, checked from the scenario before anything runs, so that a slip by a factor of a
-// thousand is reported at once instead of exhausting memory.
+// Limits on the size of a run. They are checked before it starts, so that a mistake by a factor of a thousand is reported
+// at once instead of exhausting memory.
 
+import type { Refuse } from "./schema.ts";
 import type { ServiceSpec } from "./service.ts";
 
 /** Maximum number of attempts, including retries. Bounds memory to about 200 MB. */
@@ -31,29 +32,27 @@ interface Sized {
   readonly expect: readonly unknown[];
 }
 
-type Say = (inner: readonly (string | number)[], wanted: string, got: string) => void;
-
 /** Reports what exceeds the limits; `series` is the number of model series per service. */
-export function checkSize(given: Sized, series: number, say: Say): void {
+export function checkSize(given: Sized, series: number, say: Refuse): void {
   const { duration, sample_every: every, phases, services, expect } = given;
-  const most = (what: number, bound: number, path: string, words: string, how = "") => {
-    if (what > bound) say([path], `at most ${bound} ${words}`, `${Math.ceil(what)}${how}`);
+  const limit = (size: number, max: number, path: string, unit: string, how = "") => {
+    if (size > max) say([path], `at most ${max} ${unit}`, `${Math.ceil(size)}${how}`);
   };
-  most(phases.length, LIMITS.phases, "phases", "phases");
-  most(expect.length, LIMITS.expectations, "expect", "expectations");
+  limit(phases.length, LIMITS.phases, "phases", "phases");
+  limit(expect.length, LIMITS.expectations, "expect", "expectations");
   const kinds = services.reduce((sum, { mix }) => sum + 1 + mix.length, 0);
   const stretches = phases.length + 1;
   const rows = `: ${stretches} time windows × ${kinds} services and parts of their mix`;
-  most(stretches * kinds, LIMITS.rows, "services", "rows of the result", rows);
+  limit(stretches * kinds, LIMITS.rows, "services", "rows of the result", rows);
   const samples = Math.ceil(duration / every);
   const kept = Math.max(1, series * services.length);
   const readings = `: ${samples} samples × ${kept} series`;
-  most(samples * kept, LIMITS.readings, "sample_every", "readings of meters", readings);
+  limit(samples * kept, LIMITS.readings, "sample_every", "readings of meters", readings);
   checkRates(services, duration, say);
 }
 
 /** Checks first attempts only; the number of retries is known only in the run. */
-function checkRates(services: readonly ServiceSpec[], duration: number, say: Say): void {
+function checkRates(services: readonly ServiceSpec[], duration: number, say: Refuse): void {
   let [requests, draws] = [0, 0];
   for (const [at, { arrivals, rate }] of services.entries()) {
     const before = [requests, draws];
@@ -79,7 +78,7 @@ function sumOf(rate: ServiceSpec["rate"], duration: number): number {
   return (sum * slice) / 1_000;
 }
 
-export interface Ticking {
+interface CircuitSize {
   readonly policyName: string;
   readonly intervalMs: number;
   readonly leaves: readonly unknown[];
@@ -88,7 +87,7 @@ export interface Ticking {
 
 /** Describes how the policies exceed the limit of ticks for this duration; undefined when they do not. */
 export function oversized(
-  plans: readonly Ticking[],
+  plans: readonly CircuitSize[],
   durationMs: number,
 ): { readonly wanted: string; readonly got: string } | undefined {
   const parts = plans.map(({ policyName, intervalMs, leaves, signals }) => {

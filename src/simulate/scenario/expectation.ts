@@ -5,6 +5,7 @@ import {
   duration,
   labelValue,
   map,
+  mapped,
   number,
   object,
   oneOf,
@@ -72,59 +73,72 @@ const bounds = (of: Schema<number>) => ({
 
 const BOUNDS = ["above", "below", "at_least", "at_most"] as const;
 
-function bounded<T extends Bounds>(of: Schema<T>): Schema<T> {
-  return checked(of, (given, say) => {
+/** An optional key whose value is measured in this way and has at least one bound. */
+function measure<T extends Bounds>(of: Schema<T>, make: (given: T) => Measure) {
+  const bounded = checked(of, (given, say) => {
     if (BOUNDS.every((key) => given[key] === undefined)) {
       say([], `a bound: ${BOUNDS.join(", ")}`, "none");
     }
   });
+  return optional(
+    mapped(bounded, (given) => {
+      const { above, below, at_least, at_most } = given;
+      return { measure: make(given), bounds: { above, below, at_least, at_most } };
+    }),
+  );
 }
 
-const rate = bounded(object("a rate", { ...which, ...bounds(number({ min: 0 })) }));
-const share = bounded(object("a share", { ...which, ...bounds(number({ min: 0, max: 1 })) }));
-const count = number({ min: 0, whole: true });
-const signal = text();
+const signal = { signal: required(text()) } as const;
+const fraction = bounds(number({ min: 0, max: 1 }));
+const count = bounds(number({ min: 0, whole: true }));
+const rate = object("a rate", { ...which, ...bounds(number({ min: 0 })) });
+const share = object("a share", { ...which, ...fraction });
 
-const ARMS = {
-  latency: bounded(
+const MEASURES = {
+  latency: measure(
     object("latency", {
       ...which,
       percentile: withDefault(number({ above: 0, max: 100 }), 95),
       ...bounds(duration()),
     }),
+    (given) => ({ kind: "latency", which: given, percentile: given.percentile }),
   ),
-  offered: rate,
-  accepted: rate,
-  goodput: rate,
-  accept_share: share,
-  failed_share: share,
-  refused_share: bounded(
-    object("a share of refusals", {
-      ...which,
-      reason: optional(oneOf(REFUSALS)),
-      ...bounds(number({ min: 0, max: 1 })),
-    }),
+  offered: measure(rate, (given) => ({ kind: "offered", which: given })),
+  accepted: measure(rate, (given) => ({ kind: "accepted", which: given })),
+  goodput: measure(rate, (given) => ({ kind: "goodput", which: given })),
+  accept_share: measure(share, (given) => ({ kind: "accept_share", which: given })),
+  failed_share: measure(share, (given) => ({ kind: "failed_share", which: given })),
+  refused_share: measure(
+    object("a share of refusals", { ...which, reason: optional(oneOf(REFUSALS)), ...fraction }),
+    (given) => ({ kind: "refused_share", which: given, reason: given.reason }),
   ),
-  range: bounded(object("a signal's range", { signal: required(signal), ...bounds(number()) })),
-  spread: bounded(object("a signal's spread", { signal: required(signal), ...bounds(number()) })),
-  reversals: bounded(
+  range: measure(object("a signal's range", { ...signal, ...bounds(number()) }), (given) => ({
+    kind: "range",
+    name: given.signal,
+  })),
+  spread: measure(object("a signal's spread", { ...signal, ...bounds(number()) }), (given) => ({
+    kind: "spread",
+    name: given.signal,
+  })),
+  reversals: measure(
     object("reversals of a signal", {
-      signal: required(signal),
+      ...signal,
       amplitude: required(number({ above: 0 })),
-      ...bounds(count),
+      ...count,
     }),
+    ({ signal: name, amplitude }) => ({ kind: "reversals", name, amplitude }),
   ),
-  valid_share: bounded(
-    object("a share of readings", {
-      signal: required(signal),
-      ...bounds(number({ min: 0, max: 1 })),
-    }),
-  ),
-  alerts: bounded(object("alerts", { name: optional(text()), ...bounds(count) })),
+  valid_share: measure(object("a share of readings", { ...signal, ...fraction }), (given) => ({
+    kind: "valid_share",
+    name: given.signal,
+  })),
+  alerts: measure(object("alerts", { name: optional(text()), ...count }), ({ name }) => ({
+    kind: "alerts",
+    name,
+  })),
 } as const;
 
-type Kind = keyof typeof ARMS;
-const KINDS = Object.keys(ARMS) as readonly Kind[];
+const KINDS = Object.keys(MEASURES) as readonly (keyof typeof MEASURES)[];
 
 const whole = checked(
   object("an expectation", {
@@ -132,18 +146,7 @@ const whole = checked(
     phase: optional(text()),
     from: optional(duration()),
     until: optional(duration({ positive: true })),
-    latency: optional(ARMS.latency),
-    offered: optional(ARMS.offered),
-    accepted: optional(ARMS.accepted),
-    goodput: optional(ARMS.goodput),
-    accept_share: optional(ARMS.accept_share),
-    failed_share: optional(ARMS.failed_share),
-    refused_share: optional(ARMS.refused_share),
-    range: optional(ARMS.range),
-    spread: optional(ARMS.spread),
-    reversals: optional(ARMS.reversals),
-    valid_share: optional(ARMS.valid_share),
-    alerts: optional(ARMS.alerts),
+    ...MEASURES,
   }),
   (given, say) => {
     const found = KINDS.filter((kind) => given[kind] !== undefined);
@@ -157,59 +160,15 @@ const whole = checked(
   },
 );
 
-type Given = NonNullable<ReturnType<typeof whole.parse>>;
-
 export const expectation: Schema<Expectation> = {
   parse(tree, path, report) {
     const given = whole.parse(tree, path, report);
-    const found = given === undefined ? undefined : measureOf(given);
+    const found = given && KINDS.map((kind) => given[kind]).find((one) => one !== undefined);
     if (given === undefined || found === undefined) return undefined;
     const { name, phase, from, until } = given;
-    const { above, below, at_least, at_most } = found.bounds;
-    return {
-      name,
-      phase,
-      from,
-      until,
-      measure: found.measure,
-      bounds: { above, below, at_least, at_most },
-    };
+    return { name, phase, from, until, ...found };
   },
 };
-
-function measureOf(
-  given: Given,
-): { readonly measure: Measure; readonly bounds: Bounds } | undefined {
-  const { latency, refused_share: refused, reversals, alerts } = given;
-  if (latency !== undefined) {
-    const { percentile } = latency;
-    return { measure: { kind: "latency", which: latency, percentile }, bounds: latency };
-  }
-  if (refused !== undefined) {
-    const { reason } = refused;
-    return { measure: { kind: "refused_share", which: refused, reason }, bounds: refused };
-  }
-  if (reversals !== undefined) {
-    const { signal: name, amplitude } = reversals;
-    return { measure: { kind: "reversals", name, amplitude }, bounds: reversals };
-  }
-  if (alerts !== undefined) {
-    return { measure: { kind: "alerts", name: alerts.name }, bounds: alerts };
-  }
-  return requestsOrReadings(given);
-}
-
-function requestsOrReadings(given: Given) {
-  for (const kind of ["offered", "accepted", "goodput", "accept_share", "failed_share"] as const) {
-    const which = given[kind];
-    if (which !== undefined) return { measure: { kind, which }, bounds: which };
-  }
-  for (const kind of ["range", "spread", "valid_share"] as const) {
-    const of = given[kind];
-    if (of !== undefined) return { measure: { kind, name: of.signal }, bounds: of };
-  }
-  return undefined;
-}
 
 /** Describes an expectation in words: `latency p95 of checkout below 100 ms`. */
 export function describeMeasure({

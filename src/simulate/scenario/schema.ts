@@ -260,11 +260,11 @@ export function located<T>(of: Schema<T>): Schema<Located<T>> {
   };
 }
 
-/** Adds a rule about the whole value; `refuse` takes the path of the faulty part inside it. */
-export function checked<T>(
-  of: Schema<T>,
-  check: (value: T, refuse: (inner: Path, wanted: string, got: string) => void) => void,
-): Schema<T> {
+/** Reports a fault of the part at a path inside a value. */
+export type Refuse = (inner: Path, wanted: string, got: string) => void;
+
+/** Adds a rule about the whole value. */
+export function checked<T>(of: Schema<T>, check: (value: T, refuse: Refuse) => void): Schema<T> {
   return {
     parse(tree, path, report) {
       const value = of.parse(tree, path, report);

@@ -5,11 +5,11 @@ import type { RuleChanges } from "#flow/rulebook.ts";
 import type { LimiterNumbers, Rule } from "#flow/rules.ts";
 import type { StoreUpdate } from "#store/store.ts";
 import {
-  type AgentKey,
   COMPLETE,
   configKey,
   decisionKey,
   groupPrefix,
+  isNameInGroup,
   parseAgentKey,
   ruleKey,
 } from "../keys.ts";
@@ -67,17 +67,9 @@ export function readBatch(group: string, batch: StoreUpdate): DecodedUpdate {
         if (name === parsed.name) numbers.set(ruleKey(key), read);
       }
     } catch (thrown) {
-      if (mayBeOf(group, parsed)) faults.set(key, Fault.from(thrown));
+      // Such a value does not name its group, but its key does.
+      if (isNameInGroup(parsed.name, group)) faults.set(key, Fault.from(thrown));
     }
   }
   return { rules, numbers, notRun, faults };
-}
-
-/**
- * Whether a value that cannot be read, and so does not name its group, is for this group by its key. A group `a` takes no
- * part in the faults of `a-b`.
- */
-function mayBeOf(group: string, { name }: AgentKey): boolean {
-  const prefix = groupPrefix(group);
-  return name.startsWith(`${prefix}policy-`) || name.startsWith(`${prefix}flux_meter-`);
 }

@@ -1,10 +1,9 @@
-// The document of a policy as the API left it in the store: text, or, as early releases of the reference wrote it, a
-// protobuf message.
+// Reads the document of a policy from the store: text, or a protobuf message, as early releases of the reference wrote it.
 
 /** The tags of the two fields that a policy has. */
 const TAGS: readonly (number | undefined)[] = [0x0a, 0x12];
 
-/** The document of a policy as it runs, from the wrapper in the store; undefined where the wrapper has none. */
+/** The document of a running policy from its wrapper in the store; undefined if the wrapper has none. */
 export async function runningDocument(
   wrapper: Uint8Array,
 ): Promise<{ readonly source: StoredSource; readonly text: string } | undefined> {
@@ -15,13 +14,13 @@ export async function runningDocument(
   return { source: SOURCES[source] ?? "UNKNOWN", text };
 }
 
-/** Where a leader had a policy from: the API, a resource, or files (UNKNOWN). */
+/** The source from which a leader loaded a policy: the API, a resource, or files (UNKNOWN). */
 type StoredSource = "UNKNOWN" | "ETCD" | "K8S";
 
 /** By number in the enum PolicyWrapper.Source. */
 const SOURCES: readonly (StoredSource | undefined)[] = ["UNKNOWN", "ETCD", "K8S"];
 
-/** The text of a document; a message becomes JSON with every field, since an absent one had the zero of its type. */
+/** The text of a document. A message becomes JSON with every field, because an absent field means the zero of its type. */
 export async function documentText(stored: Uint8Array): Promise<string> {
   if (!TAGS.includes(stored[0])) return textOf(stored);
   const { registry, schemaOf } = await import("#wire/protobuf/descriptors.ts");

@@ -1,23 +1,16 @@
-// Scaling as the store has it: pod scalers with the objects that they name, decisions about them, and the replica counts
-// that those who scale report to the controller.
+// Reads and writes the stored messages about scaling: pod scalers with the objects that they name, decisions about them,
+// and the replica counts that agents report to the controller.
 
 import type { Replicas } from "#circuit/component.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
-import { attributesOf, incomplete } from "./kinds/wrapper.ts";
+import { type Attributes, attributesOf, incomplete } from "./kinds/wrapper.ts";
 
 const SCALER = "aperture.policy.sync.v1.PodScalerWrapper";
 const DECISION = "aperture.policy.sync.v1.ScaleDecisionWrapper";
 const REPORT = "aperture.policy.sync.v1.ScaleStatusWrapper";
 
-/** A component of one version of a policy. */
-export interface ScalerIdentity {
-  readonly policyName: string;
-  readonly policyHash: string;
-  readonly componentId: string;
-}
-
 /** A pod scaler, and the object that it scales. */
-export interface StoredPodScaler extends ScalerIdentity {
+export interface StoredPodScaler extends Attributes {
   readonly object: {
     readonly apiVersion: string;
     readonly kind: string;
@@ -26,7 +19,7 @@ export interface StoredPodScaler extends ScalerIdentity {
   };
 }
 
-/** @throws Fault INVALID_ARGUMENT when the bytes are no complete pod scaler. */
+/** @throws Fault INVALID_ARGUMENT when the bytes are not a complete pod scaler. */
 export function readPodScaler(bytes: Uint8Array): StoredPodScaler {
   const { commonAttributes, podScaler } = decode(SCALER, bytes);
   const selector = podScaler?.kubernetesObjectSelector;
@@ -36,19 +29,18 @@ export function readPodScaler(bytes: Uint8Array): StoredPodScaler {
 }
 
 /** The number of replicas that one component decided. */
-export interface StoredScaleDecision extends ScalerIdentity {
+export interface StoredScaleDecision extends Attributes {
   readonly replicas: number;
 }
 
-/** @throws Fault INVALID_ARGUMENT when the bytes are no complete decision. */
+/** @throws Fault INVALID_ARGUMENT when the bytes are not a complete decision. */
 export function readScaleDecision(bytes: Uint8Array): StoredScaleDecision {
   const { commonAttributes, scaleDecision } = decode(DECISION, bytes);
   if (commonAttributes === null || scaleDecision === null) throw incomplete(DECISION);
   return { ...attributesOf(commonAttributes), replicas: scaleDecision.desiredReplicas };
 }
 
-/** One report, and the component and policy version that it is about. */
-export interface ReportedReplicas extends Replicas, ScalerIdentity {}
+export interface ReportedReplicas extends Replicas, Attributes {}
 
 /** @throws Fault INVALID_ARGUMENT when the bytes are not a complete report. */
 export function readReplicas(bytes: Uint8Array): ReportedReplicas {

@@ -1,17 +1,14 @@
-// Keeps rules in force that the store lost. A store that comes back empty, or a controller of another make whose lease
-// ends, looks like a controller that removed every policy; taken at its word, it would open every limiter. So the end of
-// rules needs evidence: the controller that removed them says so afterwards, under the key `COMPLETE`.
+// Keeps rules in force that the store lost. A store that comes back empty looks like a controller that removed every
+// policy, and so does another implementation's controller whose lease ends. Following such deletes would open every
+// limiter. So a removal counts only after the controller has confirmed it under the key `COMPLETE`.
 
 import type { Clock } from "#base/clock.ts";
 import type { StoreUpdate } from "#store/store.ts";
-import { COMPLETE, groupPrefix, parseAgentKey } from "../keys.ts";
+import { COMPLETE, isNameInGroup, parseAgentKey } from "../keys.ts";
 
-/**
- * Milliseconds after the last rule was written until a controller that never confirms anything counts as done with
- * writing its rules again.
- */
+/** A controller that never confirms anything has written all its rules again when none came for so many milliseconds. */
 const SETTLED_MS = 10_000;
-/** Milliseconds that a removal waits for its confirmation before it is reported: usually that follows at once. */
+/** Milliseconds until an unconfirmed removal is reported. The confirmation usually follows at once. */
 const REPORTED_MS = 1_000;
 
 interface KeepRulesOptions {
@@ -21,7 +18,7 @@ interface KeepRulesOptions {
   readonly kept: (keys: number) => void;
 }
 
-/** The batches without deletes that nobody is known to have made; those follow once a controller has written again. */
+/** The batches without unconfirmed deletes. These follow once a controller has written its rules again. */
 export async function* keepRules(
   batches: AsyncIterable<StoreUpdate>,
   { group, clock, kept }: KeepRulesOptions,
@@ -43,7 +40,7 @@ export async function* keepRules(
   try {
     for (;;) {
       next ??= source.next();
-      // A new one each time: a promise that outlives its race keeps the results of all the races that it lost.
+      // A new promise each time, because one that outlives its race keeps the results of all races that it lost.
       const settled = Promise.withResolvers<undefined>();
       wake = () => settled.resolve(undefined);
       if (isSettled) wake();
@@ -80,7 +77,7 @@ export async function* keepRules(
   }
 }
 
-/** The decision which deletes to follow, without time. */
+/** Decides which deletes to follow. It knows nothing of time. */
 export class RuleKeeper {
   readonly #group: string;
   /** The keys of this group in the store, by tree and kind. */
@@ -110,11 +107,11 @@ export class RuleKeeper {
   take(batch: StoreUpdate): StoreUpdate {
     const { revision, puts, deletes, reset = false } = batch;
     this.#revision = revision;
-    const emptied = this.#note(batch);
+    const emptied = this.#recordKeys(batch);
     const confirmed = this.#isConfirmed(batch, emptied);
     for (const { key } of puts) this.#kept.delete(key);
     if (confirmed) return { revision, puts, deletes: [...this.#takeKept(), ...deletes] };
-    // A controller that confirms nothing is taken at its word, unless all rules of a kind are gone.
+    // The deletes of a controller that never confirms anything count at once, unless all rules of a kind are gone.
     const believed = !reset && !emptied && this.#confirmation === undefined;
     if (believed && this.#kept.size === 0) return batch;
     for (const key of deletes) if (this.#placeOf(key) !== undefined) this.#kept.add(key);
@@ -124,7 +121,7 @@ export class RuleKeeper {
     return { revision, puts, deletes: [] };
   }
 
-  /** The deletes that were held back: they count from now on. */
+  /** The deletes that were held back, which count from now on. */
   release(): StoreUpdate {
     return { revision: this.#revision, puts: [], deletes: this.#takeKept() };
   }
@@ -135,7 +132,7 @@ export class RuleKeeper {
     return keys;
   }
 
-  /** Whether a controller says that the store now has all that it publishes. */
+  /** Whether a controller confirms that the store now has everything that it publishes. */
   #isConfirmed({ puts, deletes, reset = false }: StoreUpdate, emptied: boolean): boolean {
     const entry = puts.find(({ key }) => key === COMPLETE);
     if (entry === undefined) {
@@ -150,8 +147,8 @@ export class RuleKeeper {
     return !reset || this.#confirmation !== before;
   }
 
-  /** Notes which keys the store has. Returns whether all keys of one kind are gone that had some. */
-  #note({ puts, deletes }: StoreUpdate): boolean {
+  /** Records which keys the store has. Returns whether the batch deletes the last key of a kind. */
+  #recordKeys({ puts, deletes }: StoreUpdate): boolean {
     for (const { key } of puts) {
       const place = this.#placeOf(key);
       if (place === undefined) continue;
@@ -167,13 +164,10 @@ export class RuleKeeper {
     return emptied;
   }
 
-  /** Tree and kind of a key of this group; undefined for other keys, those of a group `<group>-…` among them. */
+  /** Tree and kind of a key of this group; undefined for other keys. */
   #placeOf(key: string): string | undefined {
     const parsed = parseAgentKey(key);
-    const own = groupPrefix(this.#group);
-    if (parsed === undefined || !parsed.name.startsWith(own)) return undefined;
-    const rest = parsed.name.slice(own.length);
-    if (!rest.startsWith("policy-") && !rest.startsWith("flux_meter-")) return undefined;
+    if (parsed === undefined || !isNameInGroup(parsed.name, this.#group)) return undefined;
     return `${parsed.tree}/${parsed.kind}`;
   }
 }

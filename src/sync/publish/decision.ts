@@ -29,7 +29,7 @@ export function decisionEntries(
 type Kind = CircuitDecision["kind"];
 type Of<K extends Kind> = Extract<CircuitDecision, { readonly kind: K }>;
 
-/** A wrapper message and the fields of it that are the decision; no fields when there is no decision. */
+/** A wrapper message and its fields for a decision; undefined when there is no decision. */
 interface Row<K extends Kind, Name extends MessageName = MessageName> {
   readonly wrapper: Name;
   fields(decision: Of<K>): Encodable<Name> | undefined;
@@ -43,16 +43,16 @@ function row<K extends Kind, Name extends MessageName>(
   return { wrapper, fields } as Row<K>;
 }
 
-/** Sluice's own field, which is left out of decisions from valid signals. */
-const made = (failure: StandIn | undefined) =>
+/** The failure mode is a field that Sluice added. Decisions from valid signals leave it out. */
+const failureField = (failure: StandIn | undefined) =>
   failure === undefined ? {} : { failureMode: failure };
 
 const bucket = ({ bucketCapacity, fillAmount, passThrough, failure }: BucketNumbers) => ({
-  rateLimiterDecision: { bucketCapacity, fillAmount, passThrough, ...made(failure) },
+  rateLimiterDecision: { bucketCapacity, fillAmount, passThrough, ...failureField(failure) },
 });
 
 const concurrency = ({ maxConcurrency, passThrough, failure }: ConcurrencyNumbers) => ({
-  concurrencyLimiterDecision: { maxConcurrency, passThrough, ...made(failure) },
+  concurrencyLimiterDecision: { maxConcurrency, passThrough, ...failureField(failure) },
 });
 
 const KINDS: Readonly<{ [K in Kind]: Row<K> }> = {
@@ -78,7 +78,7 @@ const KINDS: Readonly<{ [K in Kind]: Row<K> }> = {
   sampler: row(
     "aperture.policy.sync.v1.SamplerDecisionWrapper",
     ({ acceptPercentage, passThroughLabelValues, failure }) => ({
-      samplerDecision: { acceptPercentage, passThroughLabelValues, ...made(failure) },
+      samplerDecision: { acceptPercentage, passThroughLabelValues, ...failureField(failure) },
     }),
   ),
   pod_scaler: row("aperture.policy.sync.v1.ScaleDecisionWrapper", ({ desiredReplicas }) =>
@@ -92,7 +92,7 @@ function encodeDecision(policy: PolicyIdentity, decision: CircuitDecision): Uint
   return message && encode(wrapper, { ...attributes(policy, decision), ...message });
 }
 
-/** A decision as people read it: the JSON of its wrapper message, in compact form. */
+/** A decision in readable form: the compact JSON of its wrapper message. */
 export function decisionJson(
   policy: PolicyIdentity,
   decision: CircuitDecision,

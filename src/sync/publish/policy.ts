@@ -1,4 +1,4 @@
-// A compiled policy as store entries: the policy itself, and the configuration of each of its parts for each
+// Encodes a compiled policy as store entries: the policy itself, and the configuration of each of its parts for each
 // agent group that the part names.
 
 import type { AgentConfig, CompiledPolicy, ConfigKind, JsonObject } from "#policy/compiled.ts";
@@ -20,7 +20,7 @@ export interface PolicyIdentity {
   readonly hash: string;
 }
 
-/** The source of a policy as the wrapper's enum has it. The enum has no value for files. */
+/** The source of a policy in the wrapper's enum, which has no value for files. */
 export type WrapperSource = "UNKNOWN" | "ETCD" | "K8S";
 
 /** The entry that tells readers of the store which policies run. */
@@ -36,7 +36,7 @@ export function policyEntry(
   return [`${POLICIES}${name}`, value];
 }
 
-/** The entries of everything that agents run for a policy, by key: one copy for each agent group. */
+/** The entries of the parts of a policy that agents run, by key: one copy for each agent group. */
 export function configEntries(
   policy: PolicyIdentity & Pick<CompiledPolicy, "configs">,
 ): ReadonlyMap<string, Uint8Array> {

@@ -1,7 +1,6 @@
 // Functions of single values (abs, clamp …) and of whole vectors (sort).
 
-import type { Sample } from "../../result.ts";
-import { ascending } from "../numbers.ts";
+import { ascending, sortedByValue } from "../numbers.ts";
 import type { Vector } from "../value.ts";
 
 /** A function of one value. Parameters that were left out are undefined. */
@@ -40,14 +39,6 @@ function round(value: number, multiple = 1): number {
 }
 
 export const ORDERS: ReadonlyMap<string, (vector: Vector) => Vector> = new Map([
-  ["sort", (vector: Vector) => ordered(vector, ascending)],
-  ["sort_desc", (vector: Vector) => ordered(vector, (one, two) => ascending(two, one))],
+  ["sort", (vector: Vector) => sortedByValue(vector, ascending)],
+  ["sort_desc", (vector: Vector) => sortedByValue(vector, (one, two) => ascending(two, one))],
 ]);
-
-/** NaN comes last in both directions. */
-function ordered(vector: Vector, order: (one: number, two: number) => number): Vector {
-  return vector.toSorted((one: Sample, two: Sample) => {
-    const absent = Number(Number.isNaN(one.value)) - Number(Number.isNaN(two.value));
-    return absent || order(one.value, two.value);
-  });
-}

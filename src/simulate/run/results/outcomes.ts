@@ -43,7 +43,7 @@ export interface RunResults {
   readonly series: RunSeries;
   readonly services: readonly ServiceSpec[];
   readonly alerts: readonly RaisedAlert[];
-  /** The full name of what an expectation calls a signal. */
+  /** The full name of a signal or series, by any of its names. */
   fullName(name: string): string;
 }
 
@@ -131,7 +131,9 @@ function one(value: number, note: string | undefined): Measured {
   return { least: value, greatest: value, note };
 }
 
-function ofTally(measure: Measure, tally: AttemptCounts, spanMs: number): number {
+type RequestMeasure = Extract<Measure, { readonly which: RequestFilter }>;
+
+function ofTally(measure: RequestMeasure, tally: AttemptCounts, spanMs: number): number {
   const perSecond = (count: number) => (count * 1_000) / spanMs;
   switch (measure.kind) {
     case "latency":
@@ -153,12 +155,6 @@ function ofTally(measure: Measure, tally: AttemptCounts, spanMs: number): number
       );
       return counts.reduce((sum, [, count]) => sum + count, 0) / tally.offered;
     }
-    case "range":
-    case "spread":
-    case "reversals":
-    case "valid_share":
-    case "alerts":
-      return Number.NaN;
   }
 }
 

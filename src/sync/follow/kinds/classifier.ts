@@ -1,4 +1,4 @@
-// Classifiers, read from wrapper messages.
+// Reads classifiers from wrapper messages.
 
 import { Fault } from "#base/fault.ts";
 import { type ClassifierRule, type ExtractorRule, WHOLE_IPV4, WHOLE_IPV6 } from "#flow/rules.ts";
@@ -10,7 +10,7 @@ import { type FollowedKind, incomplete } from "./wrapper.ts";
 
 const CONFIG = "aperture.policy.sync.v1.ClassifierWrapper";
 
-/** Of a Rego module the rule has only the names of its labels: this version of the agent does not run Rego. */
+/** The rule keeps only the label names of a Rego module, because this version of the agent does not run Rego. */
 export const classifier: FollowedKind = {
   readRule(bytes, group) {
     const { classifierAttributes: attributes, classifier: message } = decode(CONFIG, bytes);

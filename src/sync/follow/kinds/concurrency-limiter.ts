@@ -1,4 +1,4 @@
-// Concurrency limiters, and the schedulers that count slots as they do, with their numbers, read from wrapper messages.
+// Reads concurrency limiters, concurrency schedulers and their numbers from wrapper messages.
 
 import { Fault } from "#base/fault.ts";
 import type { AdaptiveBounds } from "#flow/rules.ts";
@@ -55,10 +55,10 @@ function slotRule({ limitByLabelKey, maxInflightDuration, maxIdleTime, adaptive 
   };
 }
 
-/** Start of an adaptive limit whose policy names none, as far as its bounds allow. */
+/** Start of an adaptive limit if the policy names none and the bounds allow it. */
 const ADAPTIVE_START = 20;
 
-/** @throws Fault INVALID_ARGUMENT for bounds that no limit can keep */
+/** @throws Fault INVALID_ARGUMENT for contradictory bounds */
 function adaptiveBounds(stored: NonNullable<Parameters["adaptive"]>): AdaptiveBounds {
   const { min, max, tolerance } = stored;
   const start = stored.start ?? Math.min(max, Math.max(min, ADAPTIVE_START));

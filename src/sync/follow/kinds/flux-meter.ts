@@ -1,4 +1,4 @@
-// Flux meters, read from wrapper messages.
+// Reads flux meters from wrapper messages.
 
 import type { BucketsRule, FluxMeterRule } from "#flow/rules.ts";
 import type { Decoded } from "#wire/protobuf/message-types.ts";

@@ -1,4 +1,4 @@
-// Load schedulers and their numbers, read from wrapper messages.
+// Reads load schedulers and their numbers from wrapper messages.
 
 import { millisecondsOf } from "#wire/protobuf/messages.ts";
 import { schedulerRule } from "./scheduler.ts";
@@ -10,7 +10,7 @@ export const loadScheduler = limiterKind("load_scheduler", {
     const parameters = message?.parameters ?? null;
     if (parameters === null) return null;
     const { selectors, scheduler } = parameters;
-    // It has no `on_failure`, and no label that could be missing.
+    // Load schedulers have neither `on_failure` nor a label key.
     return {
       ...commonParameters({ selectors, refusal: scheduler, parameters: {} }, "load_scheduler"),
       scheduler: schedulerRule(scheduler),
@@ -24,7 +24,7 @@ export const loadScheduler = limiterKind("load_scheduler", {
       loadMultiplier,
       passThrough,
       tokensByWorkload: new Map(Object.entries(tokensByWorkloadIndex)),
-      // Decisions of other controllers may have none: they are valid until the next.
+      // Decisions of other controllers may lack it; they are valid until the next decision.
       validUntil: validUntil === null ? Number.POSITIVE_INFINITY : millisecondsOf(validUntil),
     };
   },

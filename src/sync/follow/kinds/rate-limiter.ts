@@ -1,4 +1,4 @@
-// Rate limiters, and the schedulers that count in buckets as they do, with their numbers, read from wrapper messages.
+// Reads rate limiters, quota schedulers and their numbers from wrapper messages.
 
 import { type SettlementRule, UNSETTLED_MODES } from "#flow/rules.ts";
 import type { Decoded } from "#wire/protobuf/message-types.ts";

@@ -1,4 +1,4 @@
-// Samplers, load ramps among them, and their numbers, read from wrapper messages.
+// Reads samplers, including load ramps, and their numbers from wrapper messages.
 
 import { SESSION_HASHES } from "#flow/rules.ts";
 import { commonParameters, limiterKind, numbersOf, oneOf } from "./wrapper.ts";

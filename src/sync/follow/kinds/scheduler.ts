@@ -1,4 +1,4 @@
-// The queue of schedulers, read from messages of the policy language.
+// Reads the queues of schedulers from messages of the policy language.
 
 import { Fault } from "#base/fault.ts";
 import type { SchedulerRule, WorkloadParameters } from "#flow/rules.ts";
@@ -9,11 +9,15 @@ import { matcherRule } from "./selector.ts";
 type Message = Decoded<"aperture.policy.language.v1.Scheduler">;
 type ParametersMessage = Message["defaultWorkloadParameters"];
 
-/** As the language has it where a controller leaves it out. */
-const USUAL: WorkloadParameters = { priority: 1, tokens: 1, queueTimeoutMs: undefined };
-const USUAL_MARGIN_MS = 10;
+/** The defaults of the language, which other controllers may leave out. */
+const DEFAULT_PARAMETERS: WorkloadParameters = {
+  priority: 1,
+  tokens: 1,
+  queueTimeoutMs: undefined,
+};
+const DEFAULT_MARGIN_MS = 10;
 
-/** `null` is a scheduler of which everything is left out. Throws a Fault INVALID_ARGUMENT for a priority that is none. */
+/** `null` is a scheduler without any field. @throws Fault INVALID_ARGUMENT for an invalid priority or number of tokens */
 export function schedulerRule(message: Message | null): SchedulerRule {
   const margin = message?.decisionDeadlineMargin ?? null;
   return {
@@ -23,7 +27,7 @@ export function schedulerRule(message: Message | null): SchedulerRule {
       parameters: parametersOf(parameters),
     })),
     defaultParameters: parametersOf(message?.defaultWorkloadParameters ?? null),
-    deadlineMarginMs: margin === null ? USUAL_MARGIN_MS : millisecondsOf(margin),
+    deadlineMarginMs: margin === null ? DEFAULT_MARGIN_MS : millisecondsOf(margin),
     tokensLabelKey: message?.tokensLabelKey ?? "",
     priorityLabelKey: message?.priorityLabelKey ?? "",
     workloadLabelKey: message?.workloadLabelKey ?? "",
@@ -32,7 +36,7 @@ export function schedulerRule(message: Message | null): SchedulerRule {
 }
 
 function parametersOf(message: ParametersMessage): WorkloadParameters {
-  if (message === null) return USUAL;
+  if (message === null) return DEFAULT_PARAMETERS;
   const { priority, tokens, queueTimeout } = message;
   if (!(priority > 0) || !Number.isFinite(priority)) {
     throw new Fault("INVALID_ARGUMENT", `priority: wanted a number above 0, got ${priority}`);

@@ -1,4 +1,4 @@
-// Selectors and label matchers, read from messages of the policy language.
+// Reads selectors and label matchers from messages of the policy language.
 
 import { Fault } from "#base/fault.ts";
 import type { ExpressionRule, MatcherRule, Requirement, SelectorRule } from "#flow/rules.ts";

@@ -16,15 +16,15 @@ import { decode } from "#wire/protobuf/messages.ts";
 import { componentName } from "../../keys.ts";
 import { type SelectorMessage, selectorRule } from "./selector.ts";
 
-/** A rule as a value states it, under the key name that the value's own attributes give it in a group. */
+/** The rule of a stored value, with the key name that follows from the value's attributes and a group. */
 export interface StoredRule {
   readonly name: string;
   readonly rule: Rule;
-  /** The part of the value that this version of the agent leaves out. */
+  /** The part of the value that this version of the agent does not run. */
   readonly without?: string;
 }
 
-/** The numbers of a decision, under the key name that its attributes give it in a group. */
+/** The numbers of a decision, with the key name that follows from its attributes and a group. */
 export interface StoredNumbers {
   readonly name: string;
   readonly numbers: LimiterNumbers;
@@ -33,7 +33,7 @@ export interface StoredNumbers {
 /** Both readers throw a Fault INVALID_ARGUMENT when the bytes are not a complete message of the kind. */
 export interface FollowedKind {
   readRule(bytes: Uint8Array, group: string): StoredRule;
-  /** Absent for kinds that no decision is made about. */
+  /** Absent for kinds without decisions. */
   readNumbers?(bytes: Uint8Array, group: string): StoredNumbers;
 }
 
@@ -44,14 +44,14 @@ export interface Attributes {
   readonly componentId: string;
 }
 
-/** Only the attributes that rules carry: messages may hold more. */
+/** The attributes that rules carry. Messages may hold more. */
 export function attributesOf({ policyName, policyHash, componentId }: Attributes): Attributes {
   return { policyName, policyHash, componentId };
 }
 
 type WithoutAttributes<T> = T extends unknown ? Omit<T, "kind" | keyof Attributes> : never;
 
-/** A kind of limiter: its messages in `aperture.policy.sync.v1`, and what rules and numbers have besides attributes. */
+/** A kind of limiter: its messages in `aperture.policy.sync.v1`, and readers of their fields besides the attributes. */
 interface LimiterMessages<
   K extends LimiterRule["kind"],
   C extends MessageName,
@@ -99,12 +99,12 @@ function partOf<P extends object>(
   };
 }
 
-/** The parts of a message of the language in which all limiters have the same parameters. */
+/** The parts of a limiter's message that hold the parameters that all limiters have. */
 interface CommonParts {
   readonly selectors: readonly SelectorMessage[];
-  /** The part that tells how flows are refused. */
+  /** The part that holds the status of refusals. */
   readonly refusal: { readonly deniedResponseStatusCode: number } | null;
-  /** Absent fields of Sluice's own, such as those of other controllers, mean the default of the kind. */
+  /** Other controllers leave out the fields that Sluice added. An absent field means the default of the kind. */
   readonly parameters: {
     readonly onFailure?: string | null | undefined;
     readonly onMissingLabel?: string | null | undefined;
@@ -149,7 +149,6 @@ export function oneOf<T extends string>(
   throw new Fault("INVALID_ARGUMENT", `${field}: wanted one of ${choices.join(", ")}, got ${got}`);
 }
 
-/** The fault of a wrapper message without its attributes or without its component. */
 export function incomplete(messageName: string): Fault {
   return new Fault(
     "INVALID_ARGUMENT",

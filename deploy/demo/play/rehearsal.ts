@@ -1,20 +1,21 @@
-// A scenario in real time: the very requests of its simulation, and a record of what became of them in reality, which is
-// judged as the simulation is. Starting processes and sending requests is the caller's part.
+// A scenario in real time: the requests of its simulation, and a record of their results, which is judged by the same
+// code as a simulation. The caller starts processes and sends requests.
 
 import { Fault } from "#base/fault.ts";
 import { RejectReason } from "#flow/flow.ts";
 import { findingLine } from "#policy/format.ts";
-import { arrivals } from "./model/arrivals.ts";
-import { chanceOf, drawClass } from "./model/distributions.ts";
-import { ATTEMPT_END, Ledger } from "./model/ledger.ts";
-import { Timeline } from "./model/timeline.ts";
-import { prepare, type SeriesNames } from "./run/prepare.ts";
-import { AlertHistory } from "./run/results/alerts.ts";
-import { Notes } from "./run/results/notes.ts";
-import { RunSeries } from "./run/results/series.ts";
-import type { ServiceSpec } from "./scenario/service.ts";
-import type { Scenario } from "./scenario.ts";
-import { judged, type Simulation, type SimulationInput } from "./simulate.ts";
+import { arrivals } from "#simulate/model/arrivals.ts";
+import { chanceOf, drawClass } from "#simulate/model/distributions.ts";
+import { ATTEMPT_END, Ledger } from "#simulate/model/ledger.ts";
+import { Timeline } from "#simulate/model/timeline.ts";
+import { cell, placeOf, table } from "#simulate/report.ts";
+import { prepare, type SeriesNames } from "#simulate/run/prepare.ts";
+import { AlertHistory } from "#simulate/run/results/alerts.ts";
+import { Notes } from "#simulate/run/results/notes.ts";
+import { RunSeries } from "#simulate/run/results/series.ts";
+import type { ServiceSpec } from "#simulate/scenario/service.ts";
+import type { Scenario } from "#simulate/scenario.ts";
+import { judged, type Simulation, type SimulationInput } from "#simulate/simulate.ts";
 
 /** A request that is to be sent `at` ms into the run. */
 export interface PlannedRequest {
@@ -68,7 +69,7 @@ export class Rehearsal {
     this.requests = requestsOf(service, scenario);
   }
 
-  /** A request was sent and has ended, so many ms into the run. */
+  /** Records a request that has ended. Times are ms into the run. */
   record(request: PlannedRequest, sentAt: number, endedAt: number, outcome: RequestOutcome): void {
     const refused = outcome === "refused";
     const reason = refused ? RejectReason.noTokens : RejectReason.none;
@@ -76,7 +77,7 @@ export class Rehearsal {
     if (!refused) this.#ledger.recordEnd(place, endedAt, ENDS[outcome]);
   }
 
-  /** A signal of a policy, `CIRCUIT/NAME`, had this reading; NaN for an invalid one. */
+  /** Records a reading of a policy's signal, `CIRCUIT/NAME`; NaN for an invalid one. */
   recordReading(policy: string, signal: string, at: number, value: number): void {
     this.#series.add(`${policy}/${signal}`, at, value);
   }
@@ -116,6 +117,19 @@ export function shortened(scenario: Scenario, mostMs: number): Scenario {
   };
 }
 
+/** Goodput and latency of two runs of one scenario beside each other. */
+export function comparisonLines(simulated: Simulation, real: Simulation): readonly string[] {
+  const heads = ["phase", "requests", "goodput/s", "in reality", "p95 ms", "in reality"];
+  return table(
+    heads,
+    simulated.rows.map((row, at) => {
+      const { goodput = Number.NaN, p95 = Number.NaN } = real.rows[at] ?? {};
+      return [...placeOf(row), ...[row.goodput, goodput, row.p95, p95].map(cell)];
+    }),
+    2,
+  );
+}
+
 /** The requests that the simulation of the scenario sends. */
 function requestsOf(
   service: ServiceSpec,
@@ -135,7 +149,7 @@ function requestsOf(
 
 type SteadyService = ServiceSpec & { readonly time: { readonly kind: "constant" } };
 
-/** Whatever is drawn by chance besides arrivals would differ from the simulation. */
+/** Refuses scenarios that draw anything but arrivals by chance: the draws would differ from those of the simulation. */
 function onlyService({ services, scripts, changes, durationMs }: Scenario): SteadyService {
   const [service, ...others] = services;
   if (service === undefined || others.length > 0) throw cannot("one service", services.length);

@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Rehearsal, shortened } from "#simulate/rehearsal.ts";
-import { comparisonLines, reportLines } from "#simulate/report.ts";
-import { policiesOf, run, scenarioOf } from "./scenarios.ts";
+import { reportLines } from "#simulate/report.ts";
+import { comparisonLines, Rehearsal, shortened } from "../../deploy/demo/play/rehearsal.ts";
+import { policiesOf, run, scenarioOf } from "../simulate/scenarios.ts";
 
 const SCENARIO = `duration: 30s
 phases: [{ name: quiet, until: 10s }, { name: peak, until: 30s }]

@@ -1,16 +1,16 @@
-// How long the processes of a demo waited for a processor while they had work. On a machine that is busy with other programs,
-// latencies and lost requests are those of the machine, not of the policy.
+// Measures how long the processes of a demo waited for a processor while they had work. On a busy machine, latencies and
+// lost requests are due to the machine and not to the policy.
 
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Of some processes since their start, in ns. */
+/** Processor time of some processes since their start, ns. */
 export interface ProcessorTime {
   readonly ran: number;
-  /** Time in which they could have run and other work had the processors. */
+  /** Time in which they could have run while other work had the processors. */
   readonly waited: number;
 }
 
-/** Undefined where nothing counts it: Linux does, in `/proc/PID/task/TID/schedstat`. */
+/** Read from `/proc/PID/task/TID/schedstat`; undefined on other systems than Linux. */
 export function processorTime(pids: readonly number[]): ProcessorTime | undefined {
   let ran = 0;
   let waited = 0;
@@ -25,7 +25,7 @@ export function processorTime(pids: readonly number[]): ProcessorTime | undefine
   return ran === 0 ? undefined : { ran, waited };
 }
 
-/** From this share of waiting on, results say little. */
+/** From this share of waiting time on, results mean little. */
 const BUSY = 1 / 2;
 
 /** A sentence about the time between two measurements; undefined where nothing was measured. */
@@ -43,7 +43,7 @@ export function waitingLine(
     : `${measured}: this machine is too busy, which may be why requests are slow or lost.`;
 }
 
-/** Processes and threads may end while they are looked at. */
+/** Undefined if a process or thread has ended meanwhile. */
 function ifThere<T>(read: () => T): T | undefined {
   try {
     return read();

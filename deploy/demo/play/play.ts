@@ -1,5 +1,5 @@
-// Plays a scenario for real: a service that sleeps as long as the scenario says, Sluice and Envoy in front of it, and the
-// requests of the simulation at their times.
+// Plays a scenario in real time: sends the requests of its simulation at their times through Envoy and Sluice to a service
+// that sleeps as long as the scenario says.
 
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, readFileSync } from "node:fs";
@@ -8,20 +8,20 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findingLine } from "#policy/format.ts";
 import { compileSet } from "#policy/set.ts";
-import { type PlannedRequest, Rehearsal, type RequestOutcome } from "#simulate/rehearsal.ts";
 import { readScenario, type Scenario } from "#simulate/scenario.ts";
 import { type Simulation, type SimulationInput, simulate } from "#simulate/simulate.ts";
-import { DemoError, print } from "./processes.ts";
+import { DemoError, print } from "../processes.ts";
+import type { SidecarDemo } from "../sidecar.ts";
 import { processorTime, waitingLine } from "./processor-time.ts";
-import type { SidecarDemo } from "./sidecar.ts";
+import { type PlannedRequest, Rehearsal, type RequestOutcome } from "./rehearsal.ts";
 
-const SCENARIOS = join(import.meta.dirname, "../scenarios");
+const SCENARIOS = join(import.meta.dirname, "../../scenarios");
 /** Interval at which signals are read, ms. */
 const SAMPLE_MS = 1_000;
 const HEADER = "http.request.header.";
 
 /** Copies the policy of this name into a directory that Sluice reads. */
-export function adopt(policy: string, directory: string): void {
+export function copyPolicy(policy: string, directory: string): void {
   cpSync(policyFile(policy), join(directory, `${policy}.yaml`));
 }
 
@@ -38,7 +38,7 @@ export function scenarioOf(name: string): Scenario {
 /** Input of a simulation of the scenario, with the policy of this name or without any. */
 export function inputOf(scenario: Scenario, policy: string | undefined): SimulationInput {
   const files = new Map<string, string>();
-  // Without a policy there are no signals, and nothing to expect.
+  // Without a policy there are no signals, and expectations make no sense.
   if (policy === undefined)
     return { policies: [], scenario: { ...scenario, expectations: [], plot: [] }, files };
   const file = policyFile(policy);
@@ -63,13 +63,16 @@ export async function simulated(input: SimulationInput): Promise<Simulation> {
   return result.simulation;
 }
 
-/** Sends the requests of the scenario to a demo whose processes run, and returns the result. Prints each phase as it begins, and in the end how busy the machine was. */
+/**
+ * Sends the requests of the scenario to a running demo and returns the result. Prints each phase as it begins and, at the
+ * end, how busy the machine was.
+ */
 export async function play(demo: SidecarDemo, input: SimulationInput): Promise<Simulation> {
   for (const { name } of input.policies) await demo.answers(graphOf(demo, name));
   const rehearsal = new Rehearsal(input);
-  const playing = new Playing(demo, rehearsal);
+  const player = new Player(demo, rehearsal);
   const before = processorTime(demo.pids);
-  await playing.run();
+  await player.run();
   const line = waitingLine(before, processorTime(demo.pids));
   if (line !== undefined) print(`  ${line}`);
   return rehearsal.result();
@@ -88,7 +91,7 @@ function policyFile(name: string): string {
   return join(SCENARIOS, "policies", `${name}.yaml`);
 }
 
-class Playing {
+class Player {
   readonly #demo: SidecarDemo;
   readonly #rehearsal: Rehearsal;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 2_000 });
@@ -151,11 +154,11 @@ class Playing {
   async #send(): Promise<void> {
     for (const each of this.#rehearsal.requests) {
       if (each.at > this.#now) await this.#until(each.at);
-      this.#ask(each);
+      this.#request(each);
     }
   }
 
-  #ask(planned: PlannedRequest): void {
+  #request(planned: PlannedRequest): void {
     const headers = headersOf(planned.labels);
     const sentAt = this.#now;
     let gaveUp = false;
@@ -164,7 +167,7 @@ class Playing {
     const end = (outcome: RequestOutcome) => {
       if (done) return;
       done = true;
-      clearTimeout(patience);
+      clearTimeout(timer);
       this.#open -= 1;
       this.#rehearsal.record(planned, sentAt, this.#now, outcome);
     };
@@ -175,7 +178,7 @@ class Playing {
     });
     call.once("error", () => end(gaveUp ? "timed_out" : "failed"));
     const { timeoutMs } = this.#rehearsal.service;
-    const patience =
+    const timer =
       timeoutMs === Number.POSITIVE_INFINITY
         ? undefined
         : setTimeout(() => {
