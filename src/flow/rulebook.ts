@@ -1,5 +1,5 @@
-// Everything by which an agent decides: the rules and numbers that arrived, the state of limiters, which outlives changes,
-// and the plan. A batch takes effect whole. A rule that does not compile is reported, and its predecessor stays in force.
+// The rules and numbers that have arrived, the state of limiters, which outlives changes, and the plan. A batch takes effect
+// as a whole. A rule that does not compile is reported, and its predecessor stays in force.
 
 import { finish } from "#base/async/steps.ts";
 import { Fault } from "#base/fault.ts";

@@ -134,14 +134,14 @@ export interface WorkloadRule {
   readonly parameters: WorkloadParameters;
 }
 
-/** The workload of flows that match none of their scheduler. */
+/** The workload of flows that match no workload of their scheduler. */
 export const DEFAULT_WORKLOAD = "default";
 
 /** The queue of a scheduler. */
 export interface SchedulerRule {
-  /** A flow belongs to the first that matches. */
+  /** A flow belongs to the first workload that matches. */
   readonly workloads: readonly WorkloadRule[];
-  /** Those of flows that match none. */
+  /** Parameters of flows that match no workload. */
   readonly defaultParameters: WorkloadParameters;
   /** A flow is decided this long before its caller's deadline. */
   readonly deadlineMarginMs: number;
@@ -300,7 +300,7 @@ export interface LoadSchedulerNumbers extends ComponentNumbers {
   readonly passThrough: boolean;
   /** Mean tokens of the flows of a workload, by its label. */
   readonly tokensByWorkload: ReadonlyMap<string, number>;
-  /** Unix ms; afterwards they are no numbers any more. */
+  /** Unix ms. Afterwards the numbers are invalid. */
   readonly validUntil: number;
 }
 
