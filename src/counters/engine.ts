@@ -16,7 +16,7 @@ import type { RequestCounts } from "./requests.ts";
 import type { DistCacheSettings } from "./settings.ts";
 import type { SlotEndCounts } from "./slot-ends.ts";
 
-/** Receiver of the state of the engine. */
+/** The node of the status tree that shows the state of the engine. */
 interface CountersStatus {
   ok(message: string): void;
   fail(message: string): void;
@@ -47,7 +47,7 @@ export interface SharedCountersOptions {
   readonly distCache: DistCacheSettings;
   /** Host by which other agents reach this machine; empty: its address. */
   readonly advertisedHost: string;
-  /** Whether a person set a key. */
+  /** Whether the configuration sets this key explicitly. */
   readonly isChosen: (path: string) => boolean;
   /** Id of this process. */
   readonly id: string;

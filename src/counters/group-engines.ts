@@ -7,13 +7,13 @@ import type { Member, OwnGroup } from "#fleet/members.ts";
 /** `local`: each process counts for itself. */
 export type EngineName = "local" | "peers" | "redis";
 
-/** Names of the services by which the records of agents tell where their counts are. Without one, each counts for itself. */
+/** The service that an agent lists in its record for its engine. An agent without one counts for itself. */
 export const COUNTER_SERVICES = {
   peers: "sluice-counters",
   redis: "sluice-counters-redis",
 } as const satisfies Readonly<Record<Exclude<EngineName, "local">, string>>;
 
-/** Most agents that are named. */
+/** Most agents that a message names. */
 const MAX_NAMED = 5;
 
 /**
@@ -41,7 +41,7 @@ export function watchEngines(
   return ignore;
 }
 
-/** Agents of other implementations, which have no id, share nothing. */
+/** Agents of other implementations have no id and share no counts. */
 function isOther(member: Member, own: EngineName, self: Member | undefined): boolean {
   return member.id !== "" && member.id !== self?.id && engineOf(member) !== own;
 }
@@ -58,7 +58,7 @@ function description(own: EngineName, others: readonly Member[]): string {
   return `agents of the group count apart from this one, whose counters.engine is ${own}: ${list}`;
 }
 
-/** An agent that has not opened its counters yet, because the secret is missing, has the record of one with `local`. */
+/** While an agent waits for the secret, its record looks like that of an agent with the engine `local`. */
 function shownEngine(member: Member): string {
   const engine = engineOf(member);
   return engine === "local" ? "counts for itself, or does not share yet" : engine;

@@ -1,4 +1,4 @@
-// Requests to a server of counters, with one time limit for each and a circuit breaker. The breaker opens at the first request
+// Requests to a server of counters, each with a time limit, behind a circuit breaker. The breaker opens at the first request
 // without a reply, so that an outage costs one time limit, and closes when a probe succeeds.
 
 import type { Clock } from "#base/clock.ts";
@@ -7,13 +7,13 @@ import { systemErrorText } from "#base/fault.ts";
 /** Learns how one request ended: exactly one of these methods is called, once. */
 export interface ReplyReceiver<Reply> {
   replied(reply: Reply): void;
-  /** The server answers, but cannot decide this request. Others are not concerned. */
+  /** The server answers, but cannot decide this request. Other requests are not affected. */
   undecided(): void;
   /** The server does not answer, or cannot decide any request. */
   failed(thrown: unknown): void;
 }
 
-/** In place of a reply: the server cannot decide this request, although it answers others. */
+/** Replaces a reply if the server cannot decide this request, although it answers others. */
 export const UNDECIDABLE = Symbol("undecidable");
 
 /** Makes one call for several requests, and reports the result to their receivers. */
@@ -37,22 +37,21 @@ export async function receiveAll<Reply>(
 }
 
 /**
- * The connection to the server. Every receiver is called, and every promise rejected, at the latest when the connection is
- * lost or closed.
+ * The connection to the server. When it is lost or closed, it settles all pending receivers and promises.
  */
 export interface Channel<Request, Reply> {
   run(request: Request, receiver: ReplyReceiver<Reply>): void;
   /**
-   * Resolves when the server that is responsible for this request can count; of any server, if it is undefined. Rejects with
-   * the reason why it cannot.
+   * Resolves if the server for this request can count; any server, if the request is undefined. Rejects with the reason
+   * if it cannot.
    */
   probe(request: Request | undefined): Promise<void>;
-  /** Connects anew, to another server where another one is responsible now. */
+  /** Connects again, perhaps to another server that is now responsible. */
   reset(): void;
   close(): void;
 }
 
-/** Called once. Undefined: there is no answer in time. */
+/** Called once, with undefined if no answer came in time. */
 export type Answered<Reply> = (reply: Reply | undefined) => void;
 
 export interface RequestsOptions {
@@ -61,11 +60,11 @@ export interface RequestsOptions {
   readonly timeoutMs: number;
   /** Time between two probes of a server that does not answer, ms. */
   readonly probeMs: number;
-  /** Most requests without a reply: bounds the memory that a slow server costs. */
+  /** Most pending requests. Bounds the memory that a slow server costs. */
   readonly most: number;
   /** Called at each transition: with the reason why the server cannot be asked, or with undefined when it can again. */
   readonly changed: (reason: string | undefined) => void;
-  /** Called when a probe fails for another reason than the last one that is known. */
+  /** Called when a probe fails for a new reason. */
   readonly reasonChanged?: ((reason: string) => void) | undefined;
 }
 
@@ -94,7 +93,7 @@ export const NO_REQUESTS: Readonly<RequestCounts> = Object.freeze({
 
 /** One request that was sent. */
 export interface SentRequest {
-  /** The caller does not wait any longer. */
+  /** The caller no longer waits. */
   cancel(): void;
 }
 
@@ -116,7 +115,7 @@ export class Requests<Request, Reply> {
   readonly counts: RequestCounts = { ...NO_REQUESTS };
   readonly #channel: Channel<Request, Reply>;
   readonly #options: RequestsOptions;
-  /** In the order in which they were asked, which is also that of their time limits. */
+  /** In order of their time limits. */
   #waiting: WaitingRequest<Request, Reply>[] = [];
   /** Requests before this index of `#waiting` have ended. */
   #firstOpen = 0;
@@ -125,7 +124,7 @@ export class Requests<Request, Reply> {
   #stopProbe: (() => void) | undefined;
   #reason: string | undefined;
   #closed = false;
-  /** Present since nothing more is asked; resolved when this is closed. */
+  /** Set by `drain`; resolved by `close`. */
   #drained: PromiseWithResolvers<void> | undefined;
 
   constructor(channel: Channel<Request, Reply>, options: RequestsOptions) {
@@ -176,7 +175,7 @@ export class Requests<Request, Reply> {
       },
       failed: (thrown) => {
         this.#inFlight--;
-        // First, so that everything that the caller does next belongs to the outage.
+        // First, so that further requests of the caller are skipped.
         this.trip(systemErrorText(thrown), request);
         settle(waiting, undefined);
       },
@@ -198,7 +197,7 @@ export class Requests<Request, Reply> {
     this.#probeLater(request);
   }
 
-  /** Asks nothing more. Closes when everything that was asked has a reply, or has none in time, and resolves then. */
+  /** Accepts no more requests. Closes and resolves when each pending request has been answered or has timed out. */
   drain(): Promise<void> {
     this.#drained ??= Promise.withResolvers<void>();
     if (this.#closed) this.#drained.resolve();
@@ -206,7 +205,7 @@ export class Requests<Request, Reply> {
     return this.#drained.promise;
   }
 
-  /** Ends everything; no request is asked any more. */
+  /** Ends all waits. Accepts no more requests. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -227,7 +226,7 @@ export class Requests<Request, Reply> {
   #watch(until: number): void {
     const { clock } = this.#options;
     this.#stopAlarm = clock.alarm(Math.max(0, until - clock.now()), () => {
-      // Replies that have arrived while this process was busy are read first.
+      // Reads replies first that arrived while this process was busy.
       const soon = setImmediate(() => this.#checkLimits());
       this.#stopAlarm = () => clearImmediate(soon);
     });

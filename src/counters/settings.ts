@@ -4,7 +4,7 @@ import type { EngineName } from "./group-engines.ts";
 
 /** `counters.*` of the configuration. */
 export interface CountersSettings {
-  /** `auto`: the one that the process has by default. */
+  /** `auto`: the default of the process. */
   readonly engine: "auto" | EngineName;
   readonly lease: LeaseSettings;
   readonly peers: PeersSettings;
@@ -17,16 +17,16 @@ export interface LeaseSettings {
   readonly enabled: boolean;
   /** Time for which the owner counts leased tokens as outstanding, ms. */
   readonly duration: number;
-  /** Most keys, of all limiters together, that the agent follows. It asks about each flow of further ones. */
+  /** Most keys that the agent follows, for all limiters together. For further keys, each flow asks the owner. */
   readonly max_keys: number;
 }
 
-/** Certificates of connections between agents; without them agents know each other by the secret of their group. */
+/** Certificates of connections between agents. Without them, agents authenticate with the secret of the group. */
 export interface PeerTlsSettings {
   readonly ca_file: string;
   readonly cert_file: string;
   readonly key_file: string;
-  /** Exact common name of the certificates of all agents; empty: any of the authority. */
+  /** Exact common name of the certificates of all agents; empty: any name. */
   readonly allowed_cn: string;
 }
 

@@ -1,5 +1,5 @@
-// Ends of concurrency slots at Redis or another agent. An unconfirmed end is kept, and sent again when the server answers:
-// otherwise a short outage would occupy the slots of all flows that ended during it.
+// Ends concurrency slots at Redis or another agent. An unconfirmed end is kept and sent again when the server answers.
+// Otherwise all flows that ended during a short outage would keep their slots.
 
 import type { Clock } from "#base/clock.ts";
 import type { SlotParams } from "#flow/counters/counter-engine.ts";
@@ -10,33 +10,33 @@ export interface SlotEnd<Key = string> {
   readonly key: Key;
   readonly id: string;
   readonly lifeMs: number;
-  /** The flow did not run: the time that the slot was held teaches nothing. */
+  /** The flow did not run, so the time that the slot was held is not a latency. */
   readonly unused: boolean;
 }
 
 /**
- * Asks for the end of a slot, which may be asked for again. `answered` gets whether the slot was known, or undefined when
- * no answer came. Returns false, without a call back, when nobody can be asked.
+ * Asks the owner to end a slot; may be repeated. `answered` gets whether the slot was known, or undefined without an
+ * answer. Returns false, without a callback, if the owner cannot be asked.
  */
 export type AskEnd<Key = string> = (
   end: SlotEnd<Key>,
   answered: (ended: boolean | undefined) => void,
 ) => boolean;
 
-/** Part of all ends that may be kept of which so many are sent at one time, so that they leave room for checks. */
+/** At most this part of `most` is sent at one time, so that ends leave room for checks. */
 const AT_ONCE = 1 / 10;
 
 interface SlotEndsOptions {
   readonly clock: Clock;
-  /** Most ends that are kept: bounds the memory that an outage costs. */
+  /** Most ends that are kept. Bounds the memory that an outage costs. */
   readonly most: number;
 }
 
 /** Numbers since the start. */
 export interface SlotEndCounts {
-  /** Not confirmed, and kept to be sent again. One that is sent many times counts once. */
+  /** Unconfirmed ends that were kept to be sent again, each counted once. */
   kept: number;
-  /** Not confirmed, and not kept because too many were: the slot expires. */
+  /** Unconfirmed ends that were dropped because too many were kept: their slots expire. */
   dropped: number;
 }
 
@@ -78,13 +78,13 @@ export class SlotEnds<Key = string> {
     return false;
   }
 
-  /** Sends the kept ends, the latest first: their slots would stay occupied for longest. */
+  /** Sends the kept ends, the latest first, because their slots would expire last. */
   resume(): void {
     if (this.#resuming) return;
     this.#resuming = true;
     const { clock, most } = this.#options;
     const atOnce = Math.ceil(most * AT_ONCE);
-    /** Their place cannot be asked yet. */
+    /** Ends whose owners cannot be asked yet. */
     const unasked: KeptEnd<Key>[] = [];
     while (this.#sending < atOnce && unasked.length < atOnce) {
       const end = this.#kept.pop();
@@ -100,7 +100,7 @@ export class SlotEnds<Key = string> {
       this.#sending--;
       unasked.push(end);
     }
-    // Others come first the next time.
+    // The next time, other ends come first.
     this.#kept.unshift(...unasked);
     this.#resuming = false;
   }
@@ -111,7 +111,7 @@ export class SlotEnds<Key = string> {
       this.counts.dropped++;
       return false;
     }
-    // It will be late.
+    // The end will be late, so the time that the slot was held is not a latency.
     this.#kept.push({ ...end, unused: true });
     return true;
   }
@@ -123,12 +123,11 @@ export class SlotEnds<Key = string> {
 
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** Whether a text, which a caller chooses, has the form of the ids of slots: version 4 UUIDs (RFC 9562 §5.4). */
+/** Whether a text has the form of a slot id, a version 4 UUID (RFC 9562 §5.4). Callers choose the text. */
 export function isSlotId(text: string): boolean {
   return ID.test(text);
 }
 
-/** Slots under one key, where flows of less than one token each would let any number pass. */
 const MIN_SLOT_CAP = 1_024;
 
 /** The most slots under one key: flows of less than one token could otherwise take any number. */

@@ -132,7 +132,7 @@ class Check implements Verdict {
     }
   }
 
-  /** Whether a candidate applies; undefined, which is counted, where finding out would cost too much. */
+  /** Whether a candidate applies; undefined, which is counted, if testing it would cost too much. */
   #applies(candidate: Candidate<unknown>): Match {
     const match = applies(candidate, this.labels);
     if (match === undefined) this.#context.observer.anomaly("match_too_costly");
@@ -140,8 +140,8 @@ class Check implements Verdict {
   }
 
   /**
-   * Runs the classifiers that match the labels as they arrived: none sees the labels of another. The labels of a
-   * classifier that may match are unreadable.
+   * Runs the classifiers that match the labels with which the flow arrived; none sees the labels of another. If it is not
+   * known whether a classifier matches, its labels are unreadable.
    */
   #classify(): void {
     const { http } = this.#flow;
@@ -323,8 +323,8 @@ class Check implements Verdict {
   }
 
   /**
-   * Waits until all limiters of the step have answered or the caller's time is over. The failure modes of those that have
-   * not answered by then do.
+   * Waits until all limiters of the step have answered or the caller's time is over. After that, failure modes answer for
+   * the missing ones.
    */
   #wait(pending: PendingAnswers): Pending<Verdict> {
     const { clock, observer } = this.#context;

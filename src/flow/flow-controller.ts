@@ -105,7 +105,7 @@ function returnOf(returned: boolean): SlotReturn {
   return { returned, error: "" };
 }
 
-/** All answers in their order, once the last one is there. */
+/** All answers in order, when the last one has arrived. */
 function whenAll<T>(answers: readonly (T | Pending<T>)[]): readonly T[] | Pending<readonly T[]> {
   const settled: T[] = [];
   const later = new Pending<readonly T[]>();

@@ -7,7 +7,7 @@ import type { Refusal } from "#base/http/refusal.ts";
 import type { LabelSource, Labels } from "./label.ts";
 import type { DecisionDetail, LimiterKind } from "./rules.ts";
 
-/** Who calls: proxies and middleware describe HTTP requests, SDKs send labels only. */
+/** The kind of caller: proxies and middleware describe HTTP requests, SDKs send labels only. */
 export type ControlPointType = "http" | "feature";
 
 /** Longest wait of a check that has no deadline, ms. Queues may have a timeout of their own. */
@@ -45,7 +45,7 @@ export interface HttpAttributes {
   readonly destination: Endpoint | undefined;
 }
 
-/** One request that asks to pass. Borrowed until its verdict is there: callers reuse the object for the next one. */
+/** One request that asks to pass. Borrowed until its verdict is made: callers reuse the object for the next one. */
 export interface Flow {
   readonly controlPoint: string;
   readonly type: ControlPointType;
@@ -315,7 +315,7 @@ export class Pending<T> {
   }
 }
 
-/** What a counter engine needs to know about the flow at the head of a queue. */
+/** The flow at the head of a queue, as counter engines see it. */
 export interface InQueue {
   /** Tokens of the flows behind it, which are wanted next. */
   readonly behind: number;

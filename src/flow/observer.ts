@@ -26,7 +26,7 @@ export const ANOMALIES = [
 ] as const;
 export type Anomaly = (typeof ANOMALIES)[number];
 
-/** Counts what becomes of flows. */
+/** Counts flows by their outcome. */
 interface FlowObserver {
   decided(flow: Flow, verdict: Verdict): void;
   /** A flow was shed: its failure modes answered. Follows `decided`. */

@@ -141,7 +141,7 @@ export const DEFAULT_WORKLOAD = "default";
 export interface SchedulerRule {
   /** A flow belongs to the first workload that matches. */
   readonly workloads: readonly WorkloadRule[];
-  /** Of flows that match no workload. */
+  /** Parameters of flows that match no workload. */
   readonly defaultParameters: WorkloadParameters;
   /** A waiting flow is decided this time before its caller's deadline. */
   readonly deadlineMarginMs: number;
@@ -300,7 +300,7 @@ export interface LoadSchedulerNumbers extends ComponentNumbers {
   readonly passThrough: boolean;
   /** Mean tokens of the flows of a workload, by its label. */
   readonly tokensByWorkload: ReadonlyMap<string, number>;
-  /** Unix ms. Afterwards the limiter has no numbers. */
+  /** Unix ms. Afterwards the numbers are invalid. */
   readonly validUntil: number;
 }
 

@@ -105,7 +105,7 @@ export class Http2Server implements ConnectionContext {
     const reader = new PacedReader(socket, connection, this.#options.scheduler);
     socket.on("drain", () => {
       if (!connection.open) return;
-      connection.drained();
+      connection.flush();
       reader.resume();
     });
     socket.once("close", () => {

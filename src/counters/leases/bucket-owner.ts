@@ -3,37 +3,37 @@
 
 import type { BucketParams } from "#flow/counters/counter-engine.ts";
 
-/** Equal amounts that are wanted one after the other. Each of them is granted whole or refused. */
+/** `times` consecutive takes of `want` tokens. Each take is granted whole or refused. */
 export interface Run {
   readonly want: number;
   readonly times: number;
 }
 
-/** The treatment of a request for more than there is. */
+/** What happens to a request for more tokens than are available. */
 type Overdraft = "refuse" | "owe";
 
-/** The part of a request that concerns the tokens which an agent has leased: it spends them without asking. */
+/** The part of a request that concerns the lease of an agent, whose tokens it spends without asking. */
 export interface LeaseRequest {
   /** Identifies the agent. A restarted agent is another one. */
   readonly agent: number;
   /** Higher in each request of an agent, over all keys. The owner ignores requests that are not newer than the last. */
   readonly turn: number;
-  /** Tokens left of those that the agent leased. The others are spent. */
+  /** Leased tokens that the agent has not spent. */
   readonly unspent: number;
-  /** Tokens that it keeps of those. The others come back. */
+  /** Unspent tokens that the agent keeps. The rest are returned. */
   readonly keep: number;
-  /** Tokens that it would like to lease beyond those. */
+  /** Tokens that it would like to lease in addition. */
   readonly wish: number;
-  /** Leases are whole multiples of it: the amount that flows want. Above 0. */
+  /** Leases grow by whole multiples of this: the tokens that one flow wants. Above 0. */
   readonly unit: number;
   /** Time for which the owner counts the lease as outstanding, from now on. */
   readonly durationMs: number;
 }
 
 export interface BucketRequest {
-  /** In the order in which they were asked. */
+  /** In the order of the takes. */
   readonly runs: readonly Run[];
-  /** Tokens that were taken and are returned. */
+  /** Taken tokens that are returned. */
   readonly back: number;
   readonly overdraft: Overdraft;
   readonly lease: LeaseRequest | undefined;
@@ -44,21 +44,21 @@ export interface BucketReply {
   readonly granted: readonly number[];
   /** Tokens that are not spent, leased ones included. Never negative. */
   readonly tokens: number;
-  /** Milliseconds until the first amount that was refused could be there, or until nothing is owed. */
+  /** Milliseconds until the first refused take could be granted, or until no tokens are owed. */
   readonly waitMs: number;
-  /** Tokens that the agent has leased now: those that it keeps, as far as the owner knows of them, and new ones. */
+  /** Tokens that the agent now holds on lease, kept and new ones. The owner ignores kept tokens that it does not know of. */
   readonly leased: number;
   /** Others want the leased tokens: the agent returns them. */
   readonly recall: boolean;
-  /** Only for slots: the owner has no room for this key, and counts it together with others. */
+  /** Slots only: the owner has no room for this key and counts it together with others. */
   readonly full?: boolean;
   /** Only for slots: the tokens that were in flight before, where the owner knows. */
   readonly inFlight?: number | undefined;
 }
 
-/** The owner of one limiter's buckets, as an agent asks it. */
+/** The owner of one limiter's buckets, from the point of view of an agent. */
 export interface BucketOwner {
-  /** Makes new numbers count from now on. Absent where the caller tells the owner in another way. */
+  /** Applies new parameters from now on. Absent where the owner gets them in another way. */
   adopt?(params: BucketParams): void;
   /**
    * `answered` is called once: with the reply, or with undefined when none arrives in time. `late` gets a reply that arrives

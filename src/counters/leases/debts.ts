@@ -4,18 +4,18 @@
 import { type BucketOwner, EMPTY_REQUEST } from "./bucket-owner.ts";
 import type { LeaseHolder } from "./lease-holder.ts";
 
-/** Pause before debts that did not reach the owner are reported again, ms. */
+/** Pause before debts are reported again to an owner that did not answer, ms. */
 const AGAIN_MS = 1_000;
 
-/** Keys with debts that wait for an owner that is away. Those of further keys are lost, and counted. */
+/** Most keys with unconfirmed debts. Debts of further keys are lost, and counted. */
 const MAX_KEYS = 10_000;
 
 export class Debts {
   readonly #holder: LeaseHolder;
   readonly #owner: BucketOwner;
-  /** Tokens by key that wait for the next report. */
+  /** Tokens for the next report, by key. */
   readonly #unpaid = new Map<string | undefined, number>();
-  /** Number of reports of what was unpaid. */
+  /** Number of times that unpaid debts were reported again. */
   #reports = 0;
   #stop: (() => void) | undefined;
   #closed = false;
@@ -36,7 +36,7 @@ export class Debts {
       (reply) => {
         if (reply === undefined) keep();
       },
-      // It has arrived after all. Once it was reported again it is charged twice, which admits less.
+      // The owner did get the report. If it was already repeated, the tokens are charged twice, which is safe.
       () => {
         if (waitsSince === this.#reports) this.#forgive(value, amount);
       },

@@ -1,16 +1,16 @@
-// The keys of one limiter that its agent follows: it holds tokens of them, or a flow asked for them recently. Their number is
-// bounded for all limiters of an agent together, and unused keys are forgotten.
+// The keys of one limiter for which an agent holds tokens or has had flows recently. One bound applies to all limiters of
+// an agent together, and unused keys are forgotten.
 
 import type { LeaseHolder } from "./lease-holder.ts";
 
 export interface FollowedKey {
-  /** Whether something would be lost if it were forgotten. */
+  /** Whether forgetting the key would lose tokens or a pending request. */
   holds(now: number): boolean;
-  /** Whether nobody has asked about it for a while. */
+  /** Whether no flow has used the key for a while. */
   idle(now: number): boolean;
 }
 
-/** Keys examined when there is no room for another one. */
+/** Keys examined to make room for another one. */
 const MAX_EXAMINED = 4;
 
 export class FollowedKeys<Key extends FollowedKey> {
@@ -56,7 +56,7 @@ export class FollowedKeys<Key extends FollowedKey> {
     this.#keys.clear();
   }
 
-  /** Examines some keys, those that were examined longest ago first. */
+  /** Examines some keys, the least recently examined first. */
   #makeRoom(): boolean {
     const now = this.#holder.clock.now();
     let left = MAX_EXAMINED;

@@ -1,5 +1,5 @@
-// One limiter's token buckets with lazy synchronisation: flows pass on credit, within the owner's last reply, and each agent
-// reports a few times per interval what it admitted. A flow waits at most for the first report of its key.
+// One limiter's token buckets with lazy synchronisation: flows pass on credit, up to the balance in the owner's last reply,
+// and each agent reports the admitted tokens a few times per interval. A flow waits at most for the first report of its key.
 
 import {
   type BucketParams,
@@ -80,7 +80,7 @@ export class LazyBuckets {
     return take.answer ?? take.pending;
   }
 
-  /** Tokens that are not on credit any more return to the owner, and are lost when it is away. */
+  /** Tokens that were already reported are returned to the owner. While the owner is away they are lost. */
   giveBack(value: string | undefined, amount: number, params: BucketParams): boolean {
     if (params !== this.#params) this.adopt(params);
     const rest = this.#keys.get(value)?.putBack(amount) ?? amount;

@@ -5,7 +5,7 @@ import { type BucketParams, SLACK } from "#flow/counters/counter-engine.ts";
 import type { BucketReply } from "./bucket-owner.ts";
 import type { FollowedKey } from "./followed-keys.ts";
 
-/** A report that gets no reply is made again after this part of the time between two of them. */
+/** A report without a reply is repeated after this part of the interval between reports. */
 const RETRY = 1 / 4;
 
 export class LazyKey implements FollowedKey {
@@ -16,15 +16,16 @@ export class LazyKey implements FollowedKey {
    * one capacity.
    */
   left = 0;
-  /** Admitted and not reported; reported and not confirmed. */
+  /** Tokens that were admitted but not reported, and tokens that were reported but not confirmed. */
   #credit = 0;
   #reported = 0;
   #reportAt = Number.NEGATIVE_INFINITY;
   #validUntil = Number.NEGATIVE_INFINITY;
-  /** All agents together admitted more than there was: nothing passes before. */
+  /** The bucket is overdrawn until then, so nothing passes. */
   #owedUntil = Number.NEGATIVE_INFINITY;
   #sentAt = 0;
-  #cut = 1;
+  /** Scales a reply to a capacity that was lowered after the request. */
+  #replyScale = 1;
   #usedAt: number;
   #idleMs = 0;
 
@@ -32,7 +33,7 @@ export class LazyKey implements FollowedKey {
     this.#usedAt = now;
   }
 
-  /** Whether something is to be reported. */
+  /** Whether there are tokens to report. */
   get owes(): boolean {
     return this.#credit > 0;
   }
@@ -42,7 +43,7 @@ export class LazyKey implements FollowedKey {
     return !this.asking && now >= this.#reportAt;
   }
 
-  /** Takes on credit. False when that is not possible. */
+  /** Takes on credit. False when the credit does not suffice. */
   spend(want: number, now: number): boolean {
     this.#usedAt = now;
     if (now >= this.#validUntil || now < this.#owedUntil || want > this.left + SLACK) return false;
@@ -51,13 +52,13 @@ export class LazyKey implements FollowedKey {
     return true;
   }
 
-  /** Milliseconds until more may be there, where the owner said so; undefined where it has to be asked. */
+  /** Milliseconds until tokens may be available, as the owner said; undefined if the owner has to be asked. */
   refusal(now: number): number | undefined {
     if (now >= this.#validUntil || now >= this.#reportAt) return undefined;
     return Math.max(this.#owedUntil, this.#reportAt) - now;
   }
 
-  /** Returns what does not belong to the credit. */
+  /** Puts tokens back that were not reported yet. Returns the rest, which belongs to the owner. */
   putBack(amount: number): number {
     const back = Math.min(amount, this.#credit);
     this.#credit -= back;
@@ -69,7 +70,7 @@ export class LazyKey implements FollowedKey {
   report(now: number): number {
     this.asking = true;
     this.#sentAt = now;
-    this.#cut = 1;
+    this.#replyScale = 1;
     this.#reported = this.#credit;
     this.#credit = 0;
     return this.#reported;
@@ -80,7 +81,7 @@ export class LazyKey implements FollowedKey {
     this.asking = false;
     this.#reported = 0;
     this.#idleMs = params.intervalMs;
-    this.left = Math.max(0, tokens * this.#cut - this.#credit);
+    this.left = Math.max(0, tokens * this.#replyScale - this.#credit);
     this.#owedUntil = now + waitMs;
     this.#reportAt = this.#sentAt + periodMs;
     // Flows do not wait while the next report is on its way.
@@ -99,17 +100,17 @@ export class LazyKey implements FollowedKey {
     this.#reportAt = now + (intervalMs / lazySyncs) * RETRY;
   }
 
-  /** A report that was taken to be lost was counted after all: its tokens leave the credit. */
+  /** The owner did count a report that seemed lost, so its tokens must not be reported again. */
   reportedLate(tokens: number): void {
     this.#credit = Math.max(0, this.#credit - tokens);
   }
 
-  /** A lower capacity leaves less to admit. */
+  /** A lower capacity reduces the credit in proportion. */
   adopt({ capacity }: BucketParams, before: BucketParams): void {
     this.#owedUntil = Number.NEGATIVE_INFINITY;
     this.#reportAt = Number.NEGATIVE_INFINITY;
     if (capacity >= before.capacity) return;
-    this.#cut *= capacity / before.capacity;
+    this.#replyScale *= capacity / before.capacity;
     this.left *= capacity / before.capacity;
   }
 

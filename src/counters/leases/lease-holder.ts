@@ -6,9 +6,9 @@ import type { LeaseSettings } from "../settings.ts";
 
 /** Numbers since the start. */
 export interface LeaseCounts {
-  /** Flows that leased tokens or credit admitted without asking. */
+  /** Flows admitted on leased tokens or credit, without a request. */
   granted: number;
-  /** Flows refused without asking, because the owner had just refused as much. */
+  /** Flows refused without a request, because the owner had just refused as many tokens. */
   refused: number;
   /** Flows that waited for the owner. */
   asked: number;
@@ -16,11 +16,11 @@ export interface LeaseCounts {
   own: number;
   /** Keys that are followed now. */
   keys: number;
-  /** Tokens that flows cost beyond their estimates, and that the owner will never hear of. */
+  /** Tokens of costs above estimates that could not be reported to the owner. */
   lost: number;
 }
 
-/** Agents are told apart by a random number below it: the most that `randomInt` draws from. */
+/** The ids of agents are random integers below this, the largest range of `randomInt`. */
 const MAX_AGENTS = 2 ** 48 - 1;
 
 export class LeaseHolder {
@@ -37,7 +37,7 @@ export class LeaseHolder {
     this.settings = settings;
   }
 
-  /** An agent that no other has the id of. */
+  /** An agent with a random id. */
   static random(clock: Clock, settings: LeaseSettings): LeaseHolder {
     return new LeaseHolder(randomInt(MAX_AGENTS), clock, settings);
   }

@@ -1,4 +1,4 @@
-// One limiter's token buckets, which agents share. Flows of hot keys spend leased tokens and wait for nobody; those of other
+// One limiter's token buckets, which agents share. Flows of hot keys spend leased tokens without waiting; flows of other
 // keys ask the owner. While a request about a key is under way, further takes of that key are batched into the next one.
 // Limiters with lazy synchronisation pass flows on credit instead, see `lazy-buckets.ts`.
 
@@ -34,17 +34,17 @@ import {
   WaitingTake,
 } from "./take-batch.ts";
 
-/** Time between two examinations of all keys, as a part of a lease's duration. */
+/** Interval between sweeps of all keys, as a part of the duration of a lease. */
 const SWEPT_EVERY = 1 / 8;
 
 /** Tokens that a reply granted in advance, for queued flows that ask while the reply is delivered. */
 interface Prefetched {
   readonly value: string | undefined;
   tokens: number;
-  /** The owner had no more, and may have in `waitMs`. */
+  /** The owner granted less than was wanted. More may be available in `waitMs`. */
   readonly short: boolean;
   readonly waitMs: number;
-  /** Tokens that stay in the bucket. */
+  /** Tokens left in the bucket. */
   readonly left: number;
 }
 
@@ -132,7 +132,7 @@ export class LeasedBuckets implements SharedBucketEngine {
       if (key.wantsRenewal(now)) this.#send(key, "renew");
       return this.#local("granted", key.tokens, 0);
     }
-    // Tokens that a queue asks for may be refilled while the request travels.
+    // A queue asks early, because tokens are refilled while the request travels.
     const waitMs = key.refusal(want, now, queued?.aheadMs);
     if (waitMs === undefined) return this.#ask(key, value, want, queued);
     this.#holder.counts.refused++;
@@ -314,7 +314,7 @@ export class LeasedBuckets implements SharedBucketEngine {
     return decided;
   }
 
-  /** Answers a batch, and `then` others. Tokens of cancelled takes return to the owner. */
+  /** Answers a batch and calls `then`. Tokens of cancelled takes are returned to the owner. */
   #settle(value: string | undefined, batch: TakeBatch, reply: BucketReply, then: () => void): void {
     const { tokens, waitMs } = reply;
     const current = Math.max(0, this.#capacity - tokens);
@@ -332,7 +332,7 @@ export class LeasedBuckets implements SharedBucketEngine {
       });
       then();
     } finally {
-      // Tokens that were left here would be granted to flows of later batches, and never given back.
+      // Otherwise prefetched tokens would be granted to flows of later batches and never returned.
       this.#prefetched = before;
     }
     returnTokens(this.#owner, value, unwanted + Math.max(0, prefetched.tokens));

@@ -6,26 +6,26 @@ import type { BucketReply, LeaseRequest } from "./bucket-owner.ts";
 import type { FollowedKey } from "./followed-keys.ts";
 import type { LeaseHolder } from "./lease-holder.ts";
 
-/** Part of a lease's duration for which it is spent: clocks do not run equally fast. */
+/** Part of a lease's duration during which its tokens may be spent: clocks do not run equally fast. */
 const SPENT_FOR = 0.95;
-/** A lease is renewed after this part of its duration, or when this part of it is left. */
+/** A lease is renewed after this part of its duration, or when less than this part of its tokens is left. */
 const RENEWED_AFTER = 0.5;
-/** Tokens beyond those that were spent in the time between two renewals. */
+/** A lease covers the tokens spent between two renewals times this factor. */
 const HEADROOM = 1.25;
-/** Shortest time over which demand is measured, and time between attempts that came to nothing; parts of the duration. */
+/** Shortest time over which demand is measured, and the pause after a failed attempt; a part of the duration. */
 const MIN_WINDOW = 1 / 16;
-/** Largest growth from one lease to the next. */
+/** Largest growth factor from one lease to the next. */
 const MAX_GROWTH = 4;
-/** A key from which fewer flows per duration are admitted is not worth a lease. */
+/** Keys with fewer admitted flows per lease duration get no lease. */
 const MIN_FLOWS_PER_LEASE = 4;
 
-/** The use of a request for the tokens that are held. */
+/** What a request does with the tokens that the agent holds. */
 export type Purpose =
-  /** They come back, because flows wait for more than there is. */
+  /** Returns them, because flows wait for more tokens than the lease has. */
   | "ask"
-  /** They are kept as far as they are needed. */
+  /** Keeps the tokens that are needed and returns the rest. */
   | "renew"
-  /** They come back. */
+  /** Returns all. */
   | "return";
 
 export class LeasedKey implements FollowedKey {
@@ -42,27 +42,25 @@ export class LeasedKey implements FollowedKey {
   #renewAt = Number.NEGATIVE_INFINITY;
   #renewBelow = 0;
   /** No renewal before this time, because the last one prefetched nothing. */
-  #patienceUntil = Number.NEGATIVE_INFINITY;
+  #noRenewalUntil = Number.NEGATIVE_INFINITY;
   /** Nothing is leased before this time, because the owner recalled the lease. */
   #recalledUntil = Number.NEGATIVE_INFINITY;
-  /**
-   * Tokens that the lease keeps while a request is on its way, and the part of its reply that counts after the capacity
-   * was lowered.
-   */
+  /** Tokens that the lease keeps while a request is on its way. */
   #kept = 0;
-  #cut = 1;
+  /** Scales a reply to a capacity that was lowered after the request. */
+  #replyScale = 1;
   #sentAt = 0;
   #everSpent = 0;
   /** Tokens admitted since `#since`. */
   #spent = 0;
   #since: number;
-  /** The tokens that it wants to hold, and what one flow took last. */
+  /** Tokens to hold, and the tokens that the last flow took. */
   #target = 0;
   #unit = 1;
-  /** Tokens that are left by the last reply of the owner, less the tokens that were spent here since. */
+  /** The balance in the last reply of the owner, less the tokens spent here since. */
   #tokens = 0;
   #usedAt: number;
-  /** Amounts from this one on are refused without asking until `#askAgainAt`; they could be there at `#readyAt`. */
+  /** Takes of at least this many tokens are refused locally until `#askAgainAt`; they may succeed at `#readyAt`. */
   #refused = Number.POSITIVE_INFINITY;
   #readyAt = 0;
   #askAgainAt = Number.NEGATIVE_INFINITY;
@@ -78,17 +76,17 @@ export class LeasedKey implements FollowedKey {
     return this.#tokens;
   }
 
-  /** Whether the owner counts tokens for it. */
+  /** Whether the owner counts tokens as leased to this agent. */
   get leased(): boolean {
     return this.#counted > 0;
   }
 
-  /** Leased tokens that were ever spent, less those that were put back. */
+  /** All leased tokens spent so far, less those that were put back. */
   get everSpent(): number {
     return this.#everSpent;
   }
 
-  /** The part of `everSpent` that the owner knows of once it has read all requests so far. */
+  /** The part of `everSpent` that the requests so far report to the owner. */
   get reported(): number {
     return this.#everSpent - Math.max(0, this.#counted - this.#held);
   }
@@ -118,8 +116,8 @@ export class LeasedKey implements FollowedKey {
   }
 
   /**
-   * Milliseconds until so much could be there where the owner just refused it; undefined where it has to be asked, which
-   * may be so `aheadMs` before the time.
+   * Milliseconds until a take that the owner has just refused may succeed; undefined if the owner has to be asked. The
+   * owner may be asked `aheadMs` early.
    */
   refusal(want: number, now: number, aheadMs = 0): number | undefined {
     if (want < this.#refused || now + aheadMs >= this.#askAgainAt) return undefined;
@@ -130,33 +128,33 @@ export class LeasedKey implements FollowedKey {
     if (waitMs <= 0) return;
     this.#refused = want;
     this.#readyAt = now + waitMs;
-    // Tokens that others give back are there sooner.
+    // Other agents may return tokens sooner.
     this.#askAgainAt = now + Math.min(waitMs, this.#durationMs);
   }
 
-  /** Whether it is time to ask for more, so that no flow has to wait. */
+  /** Whether to renew the lease now, so that no flow has to wait. */
   wantsRenewal(now: number): boolean {
-    if (this.asking || now < this.#patienceUntil) return false;
+    if (this.asking || now < this.#noRenewalUntil) return false;
     return now >= this.#renewAt || this.#held < this.#renewBelow;
   }
 
-  /** Whether it has tokens that nobody has wanted since they should have been renewed. */
+  /** Whether it holds tokens although no flow has asked since the renewal was due. */
   unused(now: number): boolean {
     const late = this.#renewAt + MIN_WINDOW * this.#durationMs;
     return !this.asking && this.#counted > 0 && now >= late && now < this.#until;
   }
 
-  /** The lease of a request that is sent now. Undefined where there is none and none is needed. */
+  /** Builds the lease part of a request that is sent now; undefined if the agent has no lease and needs none. */
   request(purpose: Purpose, waiting: number, now: number): LeaseRequest | undefined {
     const wanted = purpose === "return" ? 0 : this.#demand(waiting, now);
-    // Rounding may make the spent tokens slightly more than there were.
+    // Rounding may leave slightly less than zero.
     const unspent = Math.max(0, this.#held);
     const keep = purpose === "renew" ? Math.min(unspent, wanted) : 0;
     const wish = wanted - keep;
     this.asking = true;
     this.#sentAt = now;
     this.#kept = keep;
-    this.#cut = 1;
+    this.#replyScale = 1;
     const known = this.#counted > 0;
     this.#held = keep;
     this.#counted = keep;
@@ -178,23 +176,23 @@ export class LeasedKey implements FollowedKey {
   unanswered(now: number): void {
     this.asking = false;
     this.#renewBelow = 0;
-    this.#patienceUntil = now + this.#durationMs * MIN_WINDOW;
+    this.#noRenewalUntil = now + this.#durationMs * MIN_WINDOW;
   }
 
-  /** The owner's reply to the last request. `lease` is what was asked for. */
+  /** The owner's reply to the last request, which had this `lease`. */
   answered(reply: BucketReply, lease: LeaseRequest | undefined, now: number): void {
     this.asking = false;
     this.#tokens = reply.tokens - (this.#kept - this.#held);
     this.#refused = Number.POSITIVE_INFINITY;
     if (lease === undefined) return;
-    this.#counted = reply.leased * this.#cut;
+    this.#counted = reply.leased * this.#replyScale;
     this.#held = Math.max(0, this.#held + this.#counted - this.#kept);
     this.#until = this.#sentAt + this.#durationMs * SPENT_FOR;
     this.#renewAt = this.#sentAt + this.#durationMs * RENEWED_AFTER;
     this.#renewBelow = this.#held * RENEWED_AFTER;
-    this.#patienceUntil = Number.NEGATIVE_INFINITY;
+    this.#noRenewalUntil = Number.NEGATIVE_INFINITY;
     if (lease.wish > 0 && reply.leased < lease.keep + lease.unit) {
-      this.#patienceUntil = now + this.#durationMs * MIN_WINDOW;
+      this.#noRenewalUntil = now + this.#durationMs * MIN_WINDOW;
     }
     if (reply.recall) {
       this.#target = 0;
@@ -212,7 +210,7 @@ export class LeasedKey implements FollowedKey {
     this.#refused = Number.POSITIVE_INFINITY;
     if (capacity >= before.capacity) return;
     const part = capacity / before.capacity;
-    this.#cut *= part;
+    this.#replyScale *= part;
     this.#held *= part;
     this.#counted *= part;
     this.#kept *= part;
@@ -227,17 +225,17 @@ export class LeasedKey implements FollowedKey {
     return now > this.#usedAt + this.#durationMs;
   }
 
-  /** Tokens to hold: those admitted in the time between two renewals, and a reserve. Begins to measure anew. */
+  /** Tokens to hold: those admitted between two renewals, and a reserve. Starts a new measurement. */
   #demand(waiting: number, now: number): number {
     const elapsed = Math.max(now - this.#since, this.#durationMs * MIN_WINDOW);
     const perDuration = ((this.#spent + waiting) * this.#durationMs) / elapsed;
     const worthIt = perDuration >= MIN_FLOWS_PER_LEASE * this.#unit && now >= this.#recalledUntil;
-    // A first flow says nothing about the next ones.
+    // A single flow does not predict further ones.
     const known = this.#target > 0 || this.#spent > 0;
     this.#since = now;
     this.#spent = 0;
-    const most = Math.max(this.#target * MAX_GROWTH, 2 * this.#unit);
-    this.#target = worthIt && known ? Math.min(most, perDuration * RENEWED_AFTER * HEADROOM) : 0;
+    const limit = Math.max(this.#target * MAX_GROWTH, 2 * this.#unit);
+    this.#target = worthIt && known ? Math.min(limit, perDuration * RENEWED_AFTER * HEADROOM) : 0;
     return this.#target;
   }
 }

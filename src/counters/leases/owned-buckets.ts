@@ -25,7 +25,7 @@ interface Lease {
   turn: number;
   /** Tokens that are not known to be spent. */
   tokens: number;
-  /** When they count as spent. */
+  /** When the tokens count as spent. */
   until: number;
 }
 
@@ -39,13 +39,13 @@ interface Leases {
   recalledUntil: number;
 }
 
-/** When something is decided, and by which numbers. */
+/** The time of a decision, and the parameters that apply. */
 interface Moment {
   readonly params: BucketParams;
   readonly now: number;
 }
 
-/** Keys whose leases are examined when a key gets its first one: those of dead agents make room. */
+/** Keys whose leases are examined when a key gets its first lease: expired leases make room. */
 const MAX_EXAMINED = 8;
 
 export class OwnedBuckets {
@@ -54,16 +54,16 @@ export class OwnedBuckets {
   readonly #hash: BucketStore["hash"];
   /** By `placeOf` the key. */
   readonly #leases = new Map<number, Leases>();
-  readonly #mostLeased: number;
+  readonly #maxLeasedKeys: number;
   readonly #answer = new ReusedAnswer();
   #params: BucketParams | undefined;
 
-  /** The buckets of the limiter with this name. As many keys can have leases as the store tells apart. */
+  /** The buckets of the limiter with this name. */
   constructor(store: BucketStore, name = "") {
     this.#buckets = store.open(name);
     this.#clock = store.context.clock;
     this.#hash = store.hash;
-    this.#mostLeased = store.context.maxKeys;
+    this.#maxLeasedKeys = store.context.maxKeys;
   }
 
   /** Makes new numbers count from now on. */
@@ -145,8 +145,8 @@ export class OwnedBuckets {
     const moment = { params, now };
     let leases = this.#find(lo, hi);
     let mine = leases?.all.find(({ agent, until }) => agent === lease?.agent && until > now);
-    // An old request changes nothing. Not even leases that are over end now: that would fill the bucket, which goes by
-    // the capacity of the moment, so that later answers would depend on a request that does not count.
+    // An old request changes nothing. It does not even expire leases: expiry fills the bucket up to the present capacity,
+    // so later answers would depend on a request that must be ignored.
     if (lease !== undefined && mine !== undefined && lease.turn <= mine.turn) return stale(runs);
     if (leases !== undefined) this.#expire(leases, moment);
     if (lease !== undefined && leases !== undefined && mine !== undefined)
@@ -170,7 +170,7 @@ export class OwnedBuckets {
           : this.#wait(leases, refused, tokens, moment);
     }
     if (lease !== undefined && lease.wish > 0 && mine === undefined) {
-      leases ??= this.#room(lo, hi, moment);
+      leases ??= this.#openLeases(lo, hi, moment);
       mine = leases === undefined ? undefined : newLease(leases, lease.agent);
     }
     if (lease !== undefined && leases !== undefined && mine !== undefined) {
@@ -191,9 +191,9 @@ export class OwnedBuckets {
   }
 
   /**
-   * A bucket as another agent may count it, which knows nothing of leases: leased tokens are spent, and nothing is
-   * filled before the last lease ends, so that nothing is filled in their place while they may still be in use. Undefined
-   * when it is not in use.
+   * The state of a bucket for another agent, which does not know the leases: leased tokens count as spent, and filling
+   * starts when the last lease ends, so that leased tokens are not refilled while they can still be spent. Undefined for
+   * a bucket that is not in use.
    */
   read(lo: number, hi: number): BucketState | undefined {
     const leases = this.#find(lo, hi);
@@ -211,8 +211,8 @@ export class OwnedBuckets {
   }
 
   /**
-   * Puts the bucket of a key that another agent counts (a copy), or counted until now. What was taken here as well is
-   * subtracted from the latter.
+   * Stores a copy of a bucket that another agent counts, or takes over a bucket that it counted until now. When taking
+   * over, tokens that were taken here are subtracted.
    */
   put(lo: number, hi: number, bucket: BucketState, how: "copy" | "take over"): void {
     const leases = this.#find(lo, hi);
@@ -232,7 +232,7 @@ export class OwnedBuckets {
     this.#buckets.remove(lo, hi);
   }
 
-  /** Ends leases whose time is over, also those of keys that nobody asks about. */
+  /** Expires leases, including those of keys without requests. */
   sweep(now: number): void {
     const params = this.#params;
     if (params === undefined) return;
@@ -242,7 +242,7 @@ export class OwnedBuckets {
     }
   }
 
-  /** Takes where others have leased tokens of the key. */
+  /** Takes from a key of which other agents have leased tokens. */
   #takeBeside(leases: Leases, want: number, moment: Moment): EngineAnswer {
     this.#expire(leases, moment);
     const { params, now } = moment;
@@ -279,7 +279,7 @@ export class OwnedBuckets {
     return this.#buckets.peekHashed(lo !== 0, want, params, now);
   }
 
-  /** Time until a refused amount could be there: refilled, or returned by the holders of leases. */
+  /** Time until a refused take may succeed, because tokens are refilled or returned by the holders of leases. */
   #wait(leases: Leases, refused: number, tokens: number, moment: Moment): number {
     const { now } = moment;
     const outstanding = sum(leases);
@@ -296,14 +296,14 @@ export class OwnedBuckets {
     return filled > 0 ? Math.min(filled, returned) : returned;
   }
 
-  /** Takes the tokens that the agent spent from the bucket, and frees those that it does not keep. */
+  /** Takes the spent tokens of a lease from the bucket, and frees those that the agent does not keep. */
   #report(leases: Leases, mine: Lease, { unspent, keep }: LeaseRequest, moment: Moment): void {
     const left = Math.min(unspent, mine.tokens);
     this.#spend(leases, mine.tokens - left, moment);
     mine.tokens = Math.min(keep, left);
   }
 
-  /** A leased token was in the bucket all the time, unless the capacity has been lowered. */
+  /** Leased tokens are still in the bucket, unless the capacity was lowered. */
   #spend(leases: Leases, tokens: number, moment: Moment): void {
     const { remaining } = this.#peek(leases, 0, moment);
     this.#hash.set(leases.lo, leases.hi);
@@ -311,7 +311,7 @@ export class OwnedBuckets {
     this.#buckets.takeHashed(leases.lo !== 0, amount, moment.params, moment.now);
   }
 
-  /** Counts leases that are over as spent, at the time when they ended. */
+  /** Counts the tokens of expired leases as spent, at the time of their expiry. */
   #expire(leases: Leases, { params, now }: Moment): void {
     if (!leases.all.some(({ until }) => until <= now)) return;
     const ended = leases.all.filter(({ until }) => until <= now);
@@ -322,8 +322,8 @@ export class OwnedBuckets {
     }
   }
 
-  /** The entry of a key without leases; undefined where too many keys have some. */
-  #room(lo: number, hi: number, moment: Moment): Leases | undefined {
+  /** Adds an entry for a key without leases; undefined when too many keys have leases. */
+  #openLeases(lo: number, hi: number, moment: Moment): Leases | undefined {
     let left = MAX_EXAMINED;
     for (const leases of this.#leases.values()) {
       if (left-- <= 0) break;
@@ -331,7 +331,7 @@ export class OwnedBuckets {
       this.#tidy(leases);
     }
     const place = placeOf(lo, hi);
-    if (this.#leases.size >= this.#mostLeased || this.#leases.has(place)) return undefined;
+    if (this.#leases.size >= this.#maxLeasedKeys || this.#leases.has(place)) return undefined;
     const leases: Leases = { lo, hi, all: [], recalledUntil: Number.NEGATIVE_INFINITY };
     this.#leases.set(place, leases);
     return leases;
@@ -343,14 +343,14 @@ export class OwnedBuckets {
 }
 
 /**
- * One number for a key: its 32 lower bits, and the 20 upper ones of the others, as many as a double has room for. Of two
- * keys with the same number only one gets leases.
+ * Reduces the hash of a key to the 52 bits that a double holds exactly. Of two keys with the same number, only one gets
+ * leases.
  */
 function placeOf(lo: number, hi: number): number {
   return lo === 0 ? 0 : lo * 0x10_0000 + (hi >>> 12);
 }
 
-/** Grants of each run as many as the free tokens allow. */
+/** Grants as many takes of each run as the free tokens allow. */
 function grant(
   runs: readonly Run[],
   overdraft: BucketRequest["overdraft"],
@@ -372,8 +372,8 @@ function grant(
 }
 
 /**
- * The tokens by which a lease grows. The whole lease takes at most such a part of the free tokens and its own that as
- * much is left for each other agent, and for one that has not asked yet.
+ * The tokens by which a lease grows. The whole lease gets at most an equal share of the free tokens and its own, divided
+ * among all lease holders and one agent that has not asked yet.
  */
 function growth(
   { all, recalledUntil }: Leases,
@@ -383,8 +383,8 @@ function growth(
   now: number,
 ): number {
   if (recalledUntil > now) return 0;
-  const most = Math.min(wish, (free + tokens) / (all.length + 1) - tokens);
-  return Math.max(0, Math.floor(most / unit + SLACK) * unit);
+  const limit = Math.min(wish, (free + tokens) / (all.length + 1) - tokens);
+  return Math.max(0, Math.floor(limit / unit + SLACK) * unit);
 }
 
 function newLease({ all }: Leases, agent: number): Lease | undefined {
@@ -409,7 +409,7 @@ function sum(leases: Leases | undefined): number {
   return tokens;
 }
 
-/** The agent has asked again since, and does not wait for this answer. */
+/** The answer to an outdated request: its agent has sent a newer one and ignores it. */
 function stale(runs: readonly Run[]): BucketReply {
   const granted = runs.map(() => 0);
   return { granted, tokens: 0, waitMs: 0, leased: 0, recall: false };

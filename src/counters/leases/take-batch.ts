@@ -4,9 +4,9 @@ import { type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 import type { BucketReply, Run } from "./bucket-owner.ts";
 
-/** Most runs in one request: bounds the time that the owner spends on it. */
+/** Most runs in one request. Bounds the time that the owner spends on it. */
 const MAX_RUNS = 64;
-/** Most amounts that are prefetched for queued flows: callers may name any number of tokens, and messages carry 32 bits. */
+/** Most takes that are prefetched for queued flows: callers can request any number of tokens, but messages carry 32 bits. */
 const MAX_PREFETCHED = 65_536;
 
 export class WaitingTake {
@@ -33,13 +33,13 @@ export class WaitingTake {
 /** The takes of one request. */
 export interface TakeBatch {
   readonly takes: readonly WaitingTake[];
-  /** Those of the takes, and a further one where `prefetches` is set. */
+  /** The runs of the takes, and one more if `prefetches` is set. */
   readonly runs: readonly Run[];
   /** The last run is for flows that are queued behind the takes. */
   readonly prefetches: boolean;
 }
 
-/** Removes takes from the queue, as many as one request has room for. Cancelled ones are dropped. */
+/** Removes from the queue as many takes as fit into one request. Cancelled takes are dropped. */
 export function batchOf(queue: WaitingTake[]): TakeBatch {
   const takes: WaitingTake[] = [];
   const runs: { want: number; times: number }[] = [];

@@ -1,5 +1,5 @@
-// One limiter's token buckets, counted by the agents of the group. A bucket that this agent owns is counted here, at once; the
-// others are leased from their owners.
+// One limiter's token buckets, counted by the agents of the group. Buckets that this agent owns are counted in process;
+// the others are leased from their owners.
 
 import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
@@ -13,7 +13,7 @@ export class PeerBuckets extends LeasedBuckets {
   readonly #group: PeerGroup;
   readonly #name: CounterName;
   readonly #counts: LeaseHolder["counts"];
-  /** Undefined before the first numbers, and when this is closed. */
+  /** Undefined before the first numbers and after `close`. */
   #limiter: OwnedLimiter | undefined;
   #closed = false;
 
@@ -103,8 +103,8 @@ export class PeerBuckets extends LeasedBuckets {
   }
 
   /**
-   * The limiter that counts by these parameters. A request that began before `close` is counted like one of another agent, so
-   * that the limiter does not return to the plan. Undefined when there are too many such limiters.
+   * The limiter for these parameters. After `close`, requests that are still under way are counted like those of another
+   * agent, so that the limiter does not return to the plan. Undefined when there are too many such limiters.
    */
   #limiterFor(params: BucketParams): OwnedLimiter | undefined {
     const { owned } = this.#group;

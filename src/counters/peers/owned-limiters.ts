@@ -1,4 +1,4 @@
-// The buckets that this agent owns: of limiters in its own plan, and of limiters that are only in the plans of other agents.
+// The buckets that this agent owns, of limiters in its own plan and of limiters that only other agents have.
 
 import { BucketStore, type BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import { type BucketParams, sameParams } from "#flow/counters/counter-engine.ts";
@@ -7,9 +7,9 @@ import { OwnedBuckets } from "../leases/owned-buckets.ts";
 import { keylessHashOf, textOf } from "./exchange/keys.ts";
 import { OwnedSlots } from "./owned-slots.ts";
 
-/** Most limiters that are only in plans of other agents. Far more than one plan has. */
+/** Most limiters that only other agents have, far more than one plan has. */
 const MAX_FOREIGN = 10_000;
-/** Time for which a limiter that is in no plan of this agent is kept after the last request about it, ms. */
+/** A limiter that is not in the own plan is forgotten this long after its last request, ms. */
 const FOREIGN_MS = 600_000;
 /** Time between two sweeps, ms. */
 const SWEEP_MS = 60_000;
@@ -18,12 +18,12 @@ export class OwnedLimiter {
   readonly name: CounterName;
   /** Unique in this process. */
   readonly number: number;
-  /** Equal in all agents: the upper half of the hash of the bucket without a key, so that agents share these evenly. */
+  /** The upper half of the hash of the bucket without a key, the same at all agents. */
   readonly keylessHash: number;
   buckets: OwnedBuckets;
-  /** By which its buckets count. Undefined until its first numbers. */
+  /** The parameters of its buckets. Undefined until the first numbers. */
   params: BucketParams | undefined;
-  /** Limiters of this agent's own plan. While there are any, their numbers count. */
+  /** How many limiters of the own plan use it. While there are any, their parameters apply. */
   planned = 0;
   usedAt = 0;
 
@@ -34,7 +34,7 @@ export class OwnedLimiter {
     this.buckets = buckets;
   }
 
-  /** Hashes of the keys that have a bucket or leases, `lo` and `hi` of each one after the other; some are there twice. */
+  /** Hashes of the keys that have a bucket or leases, `lo` and `hi` alternating. Some occur twice. */
   hashes(): readonly number[] {
     const hashes: number[] = [];
     this.buckets.each((lo, hi) => hashes.push(lo, lo === 0 ? this.keylessHash : hi));
@@ -47,7 +47,7 @@ export class OwnedLimiter {
     this.buckets.adopt(params);
   }
 
-  /** The numbers to count by, when another agent asks by these. */
+  /** The parameters that apply to a request of another agent with these parameters. */
   agree(params: BucketParams): BucketParams {
     const own = this.params;
     if (own !== undefined && (this.planned > 0 || sameParams(own, params))) return own;
@@ -57,7 +57,7 @@ export class OwnedLimiter {
 }
 
 export class OwnedLimiters {
-  /** Those of concurrency limiters. */
+  /** Slots of concurrency limiters. */
   readonly slots: OwnedSlots;
   readonly #context: BucketStoreContext;
   readonly #limiters = new Map<string, OwnedLimiter>();
@@ -77,7 +77,7 @@ export class OwnedLimiters {
     return this.#store.hash;
   }
 
-  /** The hash of a label value of a limiter, or of its count without a key. Valid until the next one. */
+  /** The hash of a label value of a limiter, or of its count without a key. Valid until the next call. */
   hashOf(value: string | undefined, { keylessHash }: { readonly keylessHash: number }) {
     const { hash } = this.#store;
     if (value === undefined) hash.set(0, keylessHash);
@@ -93,7 +93,7 @@ export class OwnedLimiters {
     return this.#limiters.size;
   }
 
-  /** Forgets all counts: those under another seed mean nothing. */
+  /** Forgets all counts, because counts under another seed are meaningless. */
   reseed(seed: readonly [number, number]): void {
     this.#store = new BucketStore(this.#context, seed);
     this.slots.clear();
@@ -111,7 +111,7 @@ export class OwnedLimiters {
     return limiter;
   }
 
-  /** The limiter has left the plan. Others may still ask about it. */
+  /** The limiter has left the own plan. Other agents may still ask about it. */
   unplan(limiter: OwnedLimiter): void {
     limiter.planned--;
     if (limiter.planned > 0) return;
@@ -135,7 +135,7 @@ export class OwnedLimiters {
     this.#stopSweeping();
   }
 
-  /** Forgets limiters that nobody has asked about for ten minutes, and slots and leases that have expired. */
+  /** Forgets limiters without requests for ten minutes, and expired slots and leases. */
   sweep(): void {
     const now = this.#context.clock.now();
     this.slots.sweep(now);

@@ -8,7 +8,7 @@ import type { CounterName } from "#flow/counters/shared-counters.ts";
 import { mostSlots, type SlotEnd } from "../slot-ends.ts";
 import { type CountedKey, keylessHashOf, type NamedLimiter, textOf } from "./exchange/keys.ts";
 
-/** Parameters of a limiter about which no request has come yet. */
+/** Parameters of a limiter before its first request. */
 const NO_NUMBERS: SlotParams = { max: 0, maxInflightMs: 1 };
 
 /** One concurrency limiter. */
@@ -17,9 +17,9 @@ export class OwnedSlotLimiter implements NamedLimiter {
   /** The name as one text. */
   readonly key: string;
   readonly params = undefined;
-  /** Equal in all agents: the upper half of the hash of the count without a key, so that agents share these evenly. */
+  /** The upper half of the hash of the count without a key, the same at all agents. */
   readonly keylessHash: number;
-  /** The numbers that it was last asked with. */
+  /** The parameters of the last request. */
   slots: SlotParams = NO_NUMBERS;
   /** The slots of each key. */
   readonly keys = new Map<string, KeySlots>();
@@ -36,8 +36,8 @@ export class OwnedSlotLimiter implements NamedLimiter {
   }
 
   /**
-   * The numbers to count by, when another agent asks by these or hands slots over: those of this agent's own plan come
-   * first. A limiter with slots therefore always has numbers, which travel with its slots.
+   * The parameters that apply to a request or hand-over of another agent with these parameters. Those of the own plan
+   * take precedence. A limiter with slots therefore always has parameters, which move with its slots.
    */
   agree(params: SlotParams): SlotParams {
     if (this.planned === 0 || this.slots === NO_NUMBERS) this.slots = params;
@@ -59,25 +59,25 @@ interface KeySlots {
   /** By id, in order of their start. */
   all: Map<string, { readonly tokens: number; readonly start: number }>;
   sum: number;
-  /** Slots came from another agent: they may be older than those that are here. */
+  /** Slots came from another agent and may be older than those before them. */
   unordered: boolean;
 }
 
-/** All limiters together have twice as many slots as one has keys, and at least this many. */
+/** All limiters together may have twice as many slots as one limiter has keys, and at least this many. */
 const MIN_CAPACITY = 65_536;
-/** Keys of a limiter that are examined when it has too many: those whose slots have all expired make room. */
+/** Keys of a limiter that are examined when it has too many: keys whose slots have all expired make room. */
 const MAX_EXAMINED = 16;
-/** Shortest time between two examinations of all keys because there are too many slots, ms. */
+/** Shortest time between two sweeps because of too many slots, ms. */
 const SWEEP_MS = 1_000;
 
 export class OwnedSlots {
-  /** Slots that are held, expired ones that have not been freed yet included. */
+  /** Slots that are held, including expired slots that have not been freed. */
   count = 0;
   readonly #context: BucketStoreContext;
   readonly #most: number;
-  /** Those that are planned or have slots. */
+  /** Limiters that are planned or have slots. */
   readonly #limiters = new Map<string, OwnedSlotLimiter>();
-  /** No examination of all keys before this time. */
+  /** No sweep because of too many slots before this time. */
   #sweepAt = 0;
 
   constructor(context: BucketStoreContext) {
@@ -93,7 +93,7 @@ export class OwnedSlots {
     return limiter;
   }
 
-  /** The limiter has left the plan. Others may still have slots of it. */
+  /** The limiter has left the own plan. Other agents may still hold its slots. */
   unplan(limiter: OwnedSlotLimiter): void {
     limiter.planned--;
     this.#forget(limiter);
@@ -195,7 +195,7 @@ export class OwnedSlots {
     }
   }
 
-  /** Removes the slots of all keys that other agents own, and passes each to `removed`. Takes a step for each key. */
+  /** Removes the slots of all keys that other agents own, and passes each to `removed`. Yields after each key. */
   *remove(
     isLost: (lo: number, hi: number) => boolean,
     removed: (slot: OwnedSlot) => void,
@@ -256,13 +256,13 @@ export class OwnedSlots {
     for (const [at, key] of limiter.keys) {
       if (left-- <= 0) break;
       this.#expire(limiter, key, now);
-      // The next time, others are examined.
+      // The next time, other keys are examined.
       if (limiter.keys.delete(at)) limiter.keys.set(at, key);
     }
     return limiter.keys.size < this.#context.maxKeys;
   }
 
-  /** Whether there are too many slots, those aside that have expired in any limiter. */
+  /** Whether there are too many slots, not counting expired ones. */
   #isFull(now: number): boolean {
     if (this.count < this.#most) return false;
     if (now < this.#sweepAt) return true;

@@ -1,5 +1,5 @@
-// The engine of counters that the agents of a group keep for each other: the secret of the group, the port for other agents,
-// probes, this agent as a member, metrics, and the route that shows the state. Loaded only where it is configured.
+// The engine `peers`, in which the agents of a group count for each other. It opens the port for other agents and the probes,
+// follows the secret and the members of the group, and has metrics and a status route. Loaded only if it is configured.
 
 import { randomBytes } from "node:crypto";
 import { networkInterfaces } from "node:os";
@@ -24,7 +24,7 @@ import { OwnedLimiters } from "./owned-limiters.ts";
 import { PeerGroup } from "./peer-group.ts";
 import { PeerSlots } from "./slots.ts";
 
-/** Longest time for which a start waits for the secret and the members, without which no check is decided, ms. */
+/** Longest time that the start waits for the secret and the members, ms. Until they are known, no check is decided. */
 const READY_MS = 2_000;
 
 export async function openPeers(
@@ -54,7 +54,7 @@ export class PeerEngine implements OpenedEngine {
   readonly #secretKnown = Promise.withResolvers<void>();
   #secret: GroupSecret | undefined;
   #whyNoSecret = "the secret of the group is not known yet";
-  /** The start did not wait any longer for the secret and the members. */
+  /** The start went on without the secret or the members. */
   #isLate = false;
   #closePort: () => Promise<void> = async () => undefined;
   #ignoreMembers: () => void = () => undefined;
@@ -110,7 +110,7 @@ export class PeerEngine implements OpenedEngine {
     });
   }
 
-  /** Resolves when checks are decided, or after a time limit. */
+  /** Resolves when checks can be decided, or after a time limit. */
   async open(): Promise<void> {
     const { group, clock, log, store, members, listen, distCache } = this.#options;
     const certificates = isMutualTls(distCache.tls);
@@ -183,7 +183,7 @@ export class PeerEngine implements OpenedEngine {
       : "the members of the group are not known yet";
   }
 
-  /** Connections and counts under another secret are over. */
+  /** Closes connections and forgets counts under any earlier secret. */
   #adoptSecret(secret: GroupSecret, address: string, probePort: number): void {
     const { members, distCache } = this.#options;
     this.#lingering.clear();
@@ -275,7 +275,7 @@ function probeAddress(port: number, options: SharedCountersOptions): string {
 }
 
 /**
- * The address by which others reach a bound listener. Where it is bound to every interface, the host is that of this
+ * The address by which others reach a bound listener. If it is bound to every interface, the host is that of this
  * machine.
  */
 function reachable(bound: string, bind: string, { advertisedHost }: SharedCountersOptions): string {

@@ -1,5 +1,5 @@
-// One agent of a group whose agents own counters for each other: it counts the keys that it owns, asks the owners of the others,
-// and hands keys over when the members change.
+// This agent as a member of its group: it counts the keys that it owns, asks the owners of other keys, and hands keys over
+// when the members change.
 
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
@@ -21,7 +21,7 @@ interface PeerGroupOptions extends PeerLinksOptions {
   readonly owned: OwnedLimiters;
   /** Agents that have each bucket, its owner included. */
   readonly replicas: number;
-  /** Answers only when the copies are written. */
+  /** Answers wait until the copies are written. */
   readonly synchronous: boolean;
 }
 
@@ -40,20 +40,20 @@ export class PeerGroup {
    * other agents would not know of its counts.
    */
   ready = true;
-  /** The other members, as the store and probes tell. */
+  /** The members according to the store and the probes. */
   readonly members: PresentMembers;
   readonly links: PeerLinks;
   /** Requests to the owners of keys. */
   readonly requests: OwnerRequests;
   readonly slots: SlotRequests;
+  readonly owned: OwnedLimiters;
   readonly #options: PeerGroupOptions;
   readonly #clock: Clock;
-  readonly #owned: OwnedLimiters;
-  /** By process id: the number of the last message that was applied. They come in order. */
+  /** The number of the last applied message, by process id. Messages arrive in order. */
   readonly #applied = new Map<string, number>();
   readonly #joining: Joining;
   readonly #handOver: HandOver;
-  #unheard = 0;
+  #missedHandOvers = 0;
   #ring = new Ring([]);
   /** Index of this agent in the ring; -1 when it is no member. */
   #self = -1;
@@ -67,7 +67,7 @@ export class PeerGroup {
     this.#joining = new Joining({
       ...options,
       timedOut: (missing) => {
-        this.#unheard += missing;
+        this.#missedHandOvers += missing;
         this.#resend();
       },
     });
@@ -77,7 +77,7 @@ export class PeerGroup {
       linkTo: (id) => this.links.link(id),
       copy: (limiter, lo, hi) => void this.#copy(limiter, lo, hi),
     });
-    this.#owned = options.owned;
+    this.owned = options.owned;
     this.links = new PeerLinks({
       ...options,
       changed: (away) => {
@@ -110,19 +110,15 @@ export class PeerGroup {
     return this.#isOnlyMember && this.ready;
   }
 
-  get owned(): OwnedLimiters {
-    return this.#owned;
-  }
-
   get ring(): Ring {
     return this.#ring;
   }
 
   get counts(): GroupCounts {
-    return { ...this.#handOver.counts, unheard: this.#unheard };
+    return { ...this.#handOver.counts, unheard: this.#missedHandOvers };
   }
 
-  /** Waits for the others to hand over. */
+  /** Whether this agent waits for the others to hand over. */
   get joining(): boolean {
     return this.#joining.waits;
   }
@@ -167,7 +163,7 @@ export class PeerGroup {
       if (take.request === undefined) {
         return asked.slots === undefined ? "retry" : this.slots.answer(take, asked.slots);
       }
-      const limiter = this.#owned.known(asked.name);
+      const limiter = this.owned.known(asked.name);
       if (limiter === undefined || asked.params === undefined) return "retry";
       limiter.agree(asked.params);
       const { reply, copy } = this.#answerHere({ ...take, limiter });
@@ -178,7 +174,7 @@ export class PeerGroup {
     return Promise.all(copied).then(() => replies);
   }
 
-  /** Takes over what another agent counted, or copies of it; a promise when that has to wait. */
+  /** Takes over buckets and slots of another agent, or stores copies; a promise if that has to wait. */
   receive(message: StoreMessage): Promise<void> | undefined {
     const { from, number, purpose } = message;
     // A message that is sent again, because its reply was lost, is not applied again.
@@ -188,7 +184,7 @@ export class PeerGroup {
       this.#apply(message);
       return undefined;
     }
-    // A copy must not take the place of what this agent counted and has not handed over yet. An older one is out of date.
+    // A copy must not replace a bucket that this agent has not handed over yet. Only the latest copy is applied.
     this.#note(message);
     return busy.then(() => {
       if (this.#applied.get(from) === number) this.#apply(message);
@@ -202,17 +198,17 @@ export class PeerGroup {
 
   #apply(message: StoreMessage): void {
     this.#handOver.receive(message);
-    // Not before: its sender sends a message again whose counts could not be taken over.
+    // Not earlier: if the message could not be applied, its sender sends it again.
     this.#note(message);
     const { from, purpose, last } = message;
     if (!last) return;
-    // Not earlier: requests that wait are decided as soon as this agent owns the keys of the leaver.
+    // Not earlier: waiting requests are decided as soon as this agent owns the keys of the leaver.
     if (purpose === "leave") this.members.exclude(from, "left");
     this.#joining.handedOver(from);
     this.#checkJoined();
   }
 
-  /** Hands all keys over. Resolves when the others have them, or after a time limit. */
+  /** Hands over all keys. Resolves when the others have them, or after a time limit. */
   async leave(): Promise<void> {
     if (this.#leaving) return;
     this.#leaving = true;
@@ -228,22 +224,22 @@ export class PeerGroup {
     this.slots.close();
   }
 
-  /** Whether this agent is the owner of the key, and has what others counted of it. */
+  /** Whether this agent owns the key and has received the counts of earlier owners. */
   owns(lo: number, hi: number): boolean {
     if (!this.ready) return false;
     if (this.#isOnlyMember) return true;
     return !this.joining && this.#ring.owner(lo, hi) === this.#self;
   }
 
-  /** Answers a request of this agent; undefined where another one is the owner. */
+  /** Answers a request of this agent; undefined if another agent owns the key. */
   #answerOwn(take: OwnRequest): Answer | Promise<Answer> | undefined {
     const { lo, hi } = take;
     if (!this.owns(lo, hi)) return undefined;
     if (take.request === undefined) {
       const { amount, id, params } = take;
-      return replyOf(this.#owned.slots.take(take, amount, id, params, this.#clock.now()));
+      return replyOf(this.owned.slots.take(take, amount, id, params, this.#clock.now()));
     }
-    // The owner of a key leases nothing of it: a lease is of no use to it, and would leave less for the others.
+    // The owner of a key needs no lease, which would leave less for the others.
     const request = { ...take.request, lease: undefined };
     const { reply, copy } = this.#answerHere({ ...take, request });
     return copy === undefined || !this.#options.synchronous ? reply : copy.then(() => reply);
@@ -260,7 +256,7 @@ export class PeerGroup {
     return { reply, copy: this.#copy(limiter, lo, hi) };
   }
 
-  /** Copies a bucket that this agent owns; undefined where there are no copies. */
+  /** Copies a bucket that this agent owns; undefined if there are no replicas. */
   #copy(limiter: OwnedLimiter, lo: number, hi: number): Promise<unknown> | undefined {
     const { replicas } = this.#options;
     if (replicas <= 1 || this.#isOnlyMember) return undefined;
@@ -280,7 +276,7 @@ export class PeerGroup {
     });
   }
 
-  /** Adopts the present members. Resolves when they have what they take over from this agent. */
+  /** Adopts the present members. Resolves when they have taken over their keys from this agent. */
   async #adopt(): Promise<void> {
     const { id } = this.#options;
     const members = this.members.list.filter((member) => !this.#leaving || member.id !== id);
@@ -292,7 +288,7 @@ export class PeerGroup {
     if (members.length === before.members.length && members.every(same)) return;
     this.#handOver.finish();
     const next = new Ring(members);
-    // Before anything else: if it fails, the next change is still one from the members before.
+    // First, so that if this fails, the next change still starts from the previous members.
     this.links.set(next);
     const wasMember = this.#self >= 0;
     this.#ring = next;

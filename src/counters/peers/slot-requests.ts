@@ -1,4 +1,4 @@
-// Takes and ends concurrency slots at the owner of their key, which may be this agent.
+// Takes and ends concurrency slots at the owners of their keys.
 
 import { randomUUID } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
@@ -41,7 +41,7 @@ export class SlotRequests {
     this.ends = new SlotEnds((end, answered) => this.#ask(end, answered), { clock, most });
   }
 
-  /** The id is chosen here, so that a slot whose reply is lost can be ended all the same. */
+  /** The id is chosen here, so that a slot can be ended even if the reply is lost. */
   take(
     { limiter, lo, hi }: SlotKey,
     want: number,
@@ -98,7 +98,7 @@ export class SlotRequests {
     return linkOf(lo, hi)?.requests.ask(end, settled, IGNORED) !== undefined;
   }
 
-  /** The agent that was asked does not own the key, or not yet. */
+  /** The agent does not own the key, or does not own it yet. */
   #resendSoon(): void {
     this.#stopAlarm ??= this.#options.clock.alarm(RESEND_MS, () => {
       this.#stopAlarm = undefined;
@@ -107,7 +107,7 @@ export class SlotRequests {
   }
 }
 
-/** The answer of an engine to a slot that is taken, as a reply. */
+/** Converts the answer of an engine to a reply. */
 export function replyOf({ outcome, remaining, current, full }: EngineAnswer): Answer {
   return { ...reply(outcome === "granted", remaining, full), inFlight: current };
 }

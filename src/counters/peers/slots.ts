@@ -12,7 +12,7 @@ import type { PeerGroup } from "./peer-group.ts";
 export class PeerSlots implements SharedEngine<SlotParams> {
   readonly #group: PeerGroup;
   readonly #name: CounterName;
-  /** Undefined before the first numbers, and when this is closed. */
+  /** Undefined before the first numbers and after `close`. */
   #limiter: OwnedSlotLimiter | undefined;
   #closed = false;
 
@@ -62,7 +62,7 @@ export class PeerSlots implements SharedEngine<SlotParams> {
     this.#limiter = undefined;
   }
 
-  /** After the end, requests that began before are counted without making the limiter one of the plan again. */
+  /** After `close`, requests that are still under way are counted without returning the limiter to the plan. */
   #limiterNow(): OwnedSlotLimiter {
     const { slots } = this.#group.owned;
     if (this.#closed) return slots.known(this.#name);

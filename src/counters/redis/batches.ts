@@ -7,9 +7,9 @@ import type { Script, ScriptRequest } from "./keys.ts";
 /** Most keys of one call: bounds the time for which Redis serves nobody else. */
 const MAX_KEYS = 64;
 /**
- * While so many calls are on their way, further requests wait to travel together. Redis handles calls one after the other,
- * so a busy one answers them no later. More calls can be on their way: when one returns, all requests that wait are sent,
- * because otherwise a long way to Redis would limit how many requests an agent can ask.
+ * While this many calls are under way, further requests wait for the next batch. Redis handles calls one after the other,
+ * so batching does not delay them on a busy server. When a call returns, all waiting requests are sent, even if that makes
+ * more calls: otherwise the round-trip time would limit the requests of an agent.
  */
 const BATCH_ABOVE_CALLS = 2;
 

@@ -13,7 +13,7 @@ export class RedisBuckets implements BucketOwner {
   #params: BucketParams | undefined;
   /** The parameters as fields of a request to the script. */
   #fields = "";
-  /** Longest time for which a bucket stays without being used, by the numbers of now and by all so far, ms. */
+  /** Longest time that an unused bucket exists, by the current parameters and by all so far, ms. */
   #lifeMs = 0;
   #longestLifeMs = 0;
 
@@ -76,19 +76,19 @@ function textOf({ runs, back, overdraft, lease }: BucketRequest): string {
   return `${text};${agent} ${turn} ${unspent} ${keep} ${wish} ${unit} ${durationMs}`;
 }
 
-/** Longest time that a bucket stays without being used, ms. */
+/** Longest time that an unused bucket exists, ms. */
 function longestLife({ capacity, amount, intervalMs, maxIdleMs }: BucketParams): number {
-  // A bucket that owes tokens, or is filled with a delay, takes twice as long as one that is empty.
+  // A bucket with a debt or a delayed fill takes twice as long to fill as an empty one.
   if (amount > 0) return 2 * (capacity / amount + 1) * intervalMs;
   return maxIdleMs > 0 ? maxIdleMs : Number.POSITIVE_INFINITY;
 }
 
-/** A reply of the script to this request; undefined where there is none. */
+/** Parses the reply of the script; undefined without a usable reply. */
 function replyOf(reply: string | undefined, { runs }: BucketRequest): BucketReply | undefined {
   if (reply === undefined || reply === NO_ROOM) return undefined;
   const [granted = "", tokens = "0", wait = "0", leased = "0", recall] = reply.split(" ");
   const counts = granted.split(",").slice(0, -1).map(Number);
-  // A server that grants more than was asked for does not count.
+  // A reply that grants more than was requested is invalid.
   if (!runs.every(({ times }, at) => (counts[at] ?? Number.NaN) <= times)) return undefined;
   return {
     granted: counts,

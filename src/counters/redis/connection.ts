@@ -29,7 +29,7 @@ import { explained, isMisconfigured, unreached } from "./refusals.ts";
 
 /** Time limit for connecting and for the handshake after it, ms. */
 const CONNECT_MS = 2_000;
-/** Reason why a server that stays silent for that time cannot be asked. */
+/** The error of a server that stays silent for this time. */
 const NO_REPLY = `no reply in ${CONNECT_MS} ms`;
 /** Least time between two log lines about keys that hold no counter, ms. */
 const REPORT_MS = 60_000;
@@ -39,8 +39,8 @@ export const DEFAULT_PORT = 6379;
 const SENTINEL_PORT = 26379;
 
 /**
- * A probe does what counting does: it runs a script that writes, with every command of the other scripts, so that a user
- * without the right to one of them is found at once. The key is gone afterwards.
+ * A probe runs every command of the other scripts, including writes, so that a missing permission is found at once. It
+ * leaves no key behind.
  */
 const PROBE = `
 redis.call('TIME')
@@ -60,12 +60,12 @@ return redis.call('ZREM', KEYS[1], 'b')
 /** The requests of all limiters to Redis. */
 export type ScriptRequests = Requests<ScriptRequest, string>;
 
-/** What one limiter in Redis is made of. */
+/** The dependencies of one limiter in Redis. */
 export interface RedisLimiter {
   readonly requests: ScriptRequests;
   readonly clock: Clock;
   readonly keys: KeySpace;
-  /** Called for each request about a key that may not be created, which is then undecided. */
+  /** Called for each request that is undecided because its key may not be created. */
   readonly noRoom: () => void;
 }
 
@@ -87,9 +87,9 @@ export class RedisConnection implements Channel<ScriptRequest, string> {
   readonly #log: Log;
   readonly #lost: (reason: string) => void;
   readonly #batches = new Batches((script, keys, args) => this.#call(script, keys, args));
-  /** The last error of the connection itself, which tells more than that of a request without a connection. */
+  /** The last error of the connection, which says more than that of a request without a connection. */
   #error: string | undefined;
-  /** Reason why this connection is not in the configured database. The client library would go on in database 0. */
+  /** Why the configured database could not be selected. The client library would continue in database 0. */
   #wrongDatabase: string | undefined;
   #stopHandshake: (() => void) | undefined;
   /** `connect` has reported how the first attempt went. */
@@ -117,7 +117,7 @@ export class RedisConnection implements Channel<ScriptRequest, string> {
     client.on("connect", () => {
       this.#wrongDatabase = undefined;
       this.#stopHandshake?.();
-      // A server that accepts connections and answers nothing, as a frozen one does.
+      // A frozen server accepts connections but does not answer.
       this.#stopHandshake = clock.alarm(CONNECT_MS, () => {
         if (client.status === "ready") return;
         this.#error ??= NO_REPLY;
@@ -140,8 +140,8 @@ export class RedisConnection implements Channel<ScriptRequest, string> {
   }
 
   /**
-   * Resolves with undefined when counts can be changed, otherwise with the reason why not; further attempts are then made
-   * on their own. Throws a Fault when they would be in vain, because the configuration is wrong.
+   * Resolves with undefined when the server can count, otherwise with the reason why not; the client then keeps trying to
+   * connect. Throws a Fault if the configuration is wrong, so that further attempts cannot succeed.
    */
   async connect(): Promise<string | undefined> {
     const reason = await this.#attempt();
@@ -166,14 +166,14 @@ export class RedisConnection implements Channel<ScriptRequest, string> {
   }
 
   run(request: ScriptRequest, receiver: ReplyReceiver<string>): void {
-    // Each key lies in a slot of its own, and a call is about one slot. The client sends calls to one node together.
+    // In a cluster, keys are in different hash slots, and a call may use only one. The client pipelines calls to a node.
     if (this.#client instanceof Cluster) {
       const { script, key, args } = request;
       void receiveAll([receiver], () => this.#call(script, [key], [args]));
     } else this.#batches.add(request, receiver);
   }
 
-  /** Runs a script. A key with a value that is no counter is the only one without a reply. */
+  /** Runs a script. A key whose value is not a counter gets UNDECIDABLE; the others get their replies. */
   async #call(script: Script, keys: readonly string[], args: readonly string[]) {
     const replies = await this.#eval(script, keys, args);
     if (!replies.includes(FOREIGN)) return replies;
@@ -184,7 +184,7 @@ export class RedisConnection implements Channel<ScriptRequest, string> {
     });
   }
 
-  /** Logged seldom: a flow may ask about such a key at any time. */
+  /** Logs such keys rarely, because any flow may ask about one. */
   #reportForeign(key: string): void {
     const now = this.#clock.now();
     if (now < this.#reportAt) return;
@@ -231,14 +231,14 @@ export class RedisConnection implements Channel<ScriptRequest, string> {
   async #probe(key: string): Promise<void> {
     if (this.#client.status !== "ready") throw new Error(this.#error ?? "not connected");
     if (this.#wrongDatabase !== undefined) {
-      // The next connection selects anew.
+      // The next connection selects the database again.
       this.reset();
       throw new Error(this.#wrongDatabase);
     }
     try {
       await this.#client.eval(PROBE, 1, probeKey(this.#settings.namespace, key));
     } catch (thrown) {
-      // A server without memory for further keys goes on with those that it has.
+      // A server that is out of memory still counts existing keys.
       if (!textOf(thrown).includes("OOM")) throw thrown;
     }
   }
@@ -255,7 +255,7 @@ export class RedisConnection implements Channel<ScriptRequest, string> {
   }
 }
 
-/** Throws if something that is no Redis, or a Redis that is not whole, sent another reply than the script's. */
+/** Throws if the replies are not those of the script, for example because the server is not Redis. */
 function repliesOf({ isReply }: Script, count: number, received: unknown): readonly string[] {
   const wanted = `wanted ${count} replies of a script of Sluice`;
   if (!Array.isArray(received) || received.length !== count)
@@ -288,11 +288,11 @@ function clientOf(settings: RedisSettings, files: TlsFiles | undefined): Client 
     ...(password === "" ? {} : { password }),
     ...(tls === undefined ? {} : { tls }),
     connectTimeout: CONNECT_MS,
-    // A request that cannot be sent or answered now is decided without Redis instead of being queued.
+    // Requests that cannot be sent or answered now are decided without Redis, not queued.
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     enableOfflineQueue: false,
-    // A master that became a replica.
+    // The master has become a replica.
     reconnectOnError: (error: Error) => error.message.includes("READONLY"),
     lazyConnect: true,
   } satisfies RedisOptions;
@@ -309,7 +309,7 @@ function clientOf(settings: RedisSettings, files: TlsFiles | undefined): Client 
       clusterNodeRetryStrategy: () => RETRY_MS,
       slotsRefreshTimeout: CONNECT_MS,
       enableOfflineQueue: false,
-      // Calls of one turn of the event loop to one node travel together.
+      // Pipelines the calls of one turn of the event loop to one node.
       enableAutoPipelining: true,
       lazyConnect: true,
     });
@@ -349,8 +349,8 @@ function addressOf(text: string, defaultPort: number): { host: string; port: num
 }
 
 /**
- * A cluster reports that all nodes failed; the error of the last one says why. The client library's own time limit, which has
- * a field `errorno`, says "connect ETIMEDOUT" also of a server that accepts the connection and answers no TLS handshake.
+ * A cluster reports that all nodes failed; the error of the last node says why. The client library's own timeout, which
+ * has a field `errorno`, says "connect ETIMEDOUT" even if the server accepted the connection but not the TLS handshake.
  */
 function textOf(thrown: unknown): string {
   if (thrown instanceof Error) {

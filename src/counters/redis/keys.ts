@@ -1,15 +1,14 @@
-// Keys in Redis, `<namespace>:{<group>/<policy>/<limiter>/<label value>}`: their names, how many of them an agent creates, and
-// what both scripts say about them. The braces are the hash tag of Redis Cluster: all that belongs to one count lies on one
-// server.
+// Keys in Redis, `<namespace>:{<group>/<policy>/<limiter>/<label value>}`: their names, the bound on created keys, and the
+// common part of both scripts. The braces are the hash tag of Redis Cluster, which keeps one count on one server.
 
 import { createHash } from "node:crypto";
 import type { Chance } from "#base/chance.ts";
 import { ExpiringKeys } from "#flow/counters/expiring-keys.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
 
-/** Hexadecimal digits that tell the limiters of one policy apart. */
+/** Hexadecimal digits of the hash that identifies a limiter within its policy. */
 const DIGITS = 16;
-/** Longer label values are replaced by their hash: clients choose them, and pay nothing for the memory of the store. */
+/** Longer label values are replaced by their hash, because clients choose them and could fill the server's memory. */
 const MAX_VALUE_BYTES = 64;
 
 /** The keys of one limiter: their names, and how many of them this agent may create. */
@@ -31,15 +30,15 @@ export class KeySpace {
     this.#created = new ExpiringKeys(maxKeys, chance);
   }
 
-  /** `undefined` stands for the only count of a limiter without a key. */
+  /** `undefined`: the only count of a limiter without a key. */
   of(value: string | undefined): string {
     if (value === undefined) return `${this.#prefix}}`;
     return `${this.#prefix}/${isLong(value) ? hashed(value) : escaped(value)}}`;
   }
 
   /**
-   * Returns true if a request about this value may create its key. The key then counts as one that exists for `lifeMs` from
-   * `now` on, the longest time until it expires.
+   * Whether a request about this value may create its key. If so, the key counts as existing for `lifeMs`, its longest
+   * lifetime.
    */
   mayCreate(value: string | undefined, now: number, lifeMs: number): boolean {
     return value === undefined || this.#created.add(value, now, now + lifeMs);
@@ -56,20 +55,20 @@ function hashed(value: string): string {
   return `%#${createHash("sha256").update(value).digest("base64url")}`;
 }
 
-/** The part of a key that names its limiter, without the label value, which may be private. */
+/** The part of a key before the label value, which may be private. */
 export function limiterOf(key: string): string {
   const tag = key.indexOf("{");
   const [group = "", policy = "", limiter = ""] = key.slice(tag + 1).split("/");
   return `${key.slice(0, tag + 1)}${group}/${policy}/${limiter}`;
 }
 
-/** A key beside another one, on the same server, to probe with. */
+/** A key for probes, in the same hash slot as `key`. */
 export function probeKey(namespace: string, key: string): string {
   const tag = key.indexOf("{");
   return `${namespace}:probe:${tag < 0 ? "{}" : key.slice(tag)}`;
 }
 
-/** Escapes braces: callers could otherwise choose the server that counts them. */
+/** Escapes braces, by which callers could otherwise choose the server that counts them. */
 function escaped(value: string): string {
   return /[{}%]/.test(value) ? value.replaceAll(/[{}%]/g, encodeURIComponent) : value;
 }

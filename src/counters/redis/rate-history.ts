@@ -1,9 +1,9 @@
-// The rates that a limiter had, as the script of a shared bucket needs them: a bucket is filled when it is used, and a
-// new rate counts from its change on.
+// The earlier rates of a limiter. The script fills a bucket only when it is used, and needs them because a new rate applies
+// only from its change on.
 
 import type { BucketParams } from "#flow/counters/counter-engine.ts";
 
-/** Changes that are remembered. Before them, the smallest of the older rates counts: never more than was allowed. */
+/** Changes that are remembered. For the time before, the lowest older rate applies, so that no bucket gets too much. */
 const MAX_CHANGES = 8;
 
 interface Change {
@@ -18,7 +18,7 @@ export class RateHistory {
   #changes: readonly Change[] = [];
   #rate: number | undefined;
 
-  /** The parameters are those from `now` on. */
+  /** These parameters apply from `now` on. */
   change(now: number, { amount, intervalMs }: BucketParams): void {
     const rate = amount / intervalMs;
     const before = this.#rate;
@@ -34,7 +34,7 @@ export class RateHistory {
     }
   }
 
-  /** Forgets changes before `oldest`: no bucket has gone unused since then. */
+  /** Forgets changes before `oldest`: no bucket was last used before then. */
   forget(oldest: number): void {
     if (this.#changes.some(({ at }) => at < oldest)) {
       this.#changes = this.#changes.filter(({ at }) => at >= oldest);

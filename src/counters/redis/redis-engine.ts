@@ -1,4 +1,4 @@
-// The engine of counters in Redis, opened: connected, or trying to connect. Loaded only where it is configured.
+// The engine `redis`. Loaded only if it is configured.
 
 import type { CounterName } from "#flow/counters/shared-counters.ts";
 import type { OpenedEngine, SharedCountersOptions } from "../engine.ts";
@@ -20,8 +20,8 @@ import { isMisconfigured } from "./refusals.ts";
 import { askEnd, RedisSlots } from "./slots.ts";
 
 /**
- * Opens Redis as one of the engines, and logs each transition. Returns when Redis can be asked, or when it turned out to be
- * away: it is then probed until it comes back. Throws a Fault FAILED_PRECONDITION when it refuses the settings.
+ * Connects to Redis, and logs each transition. Returns when Redis is connected or known to be away; in the latter case it
+ * is probed until it comes back. Throws a Fault FAILED_PRECONDITION if Redis refuses the settings.
  */
 export async function openRedis(
   { lease, redis: settings }: CountersSettings,
@@ -53,7 +53,7 @@ export async function openRedis(
       report(reason);
       if (reason === undefined) ends.resume();
     },
-    // A server that is restarted with other users is first lost and then refuses: only the refusal tells what to do.
+    // A server that restarts with other users is first lost and then refuses requests. The refusal says what to do.
     reasonChanged(reason) {
       if (!loggedMisconfiguration && isMisconfigured(reason)) {
         loggedMisconfiguration = true;

@@ -7,7 +7,7 @@ interface Refusal {
   readonly explain: (said: string, settings: RedisSettings) => string;
 }
 
-/** The first match counts. Each message keeps the error code, which the documentation of the server explains. */
+/** The first match applies. Each message keeps the error code, which the documentation of the server explains. */
 const REFUSALS: readonly Refusal[] = [
   {
     pattern: /sentinels.*(NOAUTH|WRONGPASS)/i,
@@ -92,7 +92,7 @@ const STRANGER: Refusal = {
     `something that is no Redis answers for ${placeOf(settings)} (counters.redis.url)`,
 };
 
-/** The server's error, in the words of the settings where they decide it. */
+/** Explains an error of the server by the settings that cause it. Other errors are returned unchanged. */
 export function explained(said: string, settings: RedisSettings): string {
   const known = [...REFUSALS, STRANGER].find(({ pattern }) => pattern.test(said));
   return known?.explain(said, settings) ?? said;
@@ -133,7 +133,7 @@ function codeOf(said: string): string {
   return /\b(?:NOAUTH|WRONGPASS)\b/.exec(said)?.[0] ?? lastOf(said);
 }
 
-/** The client says that all Sentinels failed; the error of the last one says why. */
+/** The client reports that all Sentinels failed; the error of the last one says why. */
 function lastOf(said: string): string {
   return said.replace(/^.*Last error: /s, "");
 }

@@ -36,7 +36,7 @@ export class RedisSlots implements SharedEngine<SlotParams> {
     return UNDECIDED;
   }
 
-  /** The id is chosen here, so that a slot whose reply is lost can be ended all the same. */
+  /** The id is chosen here, so that a slot can be ended even if the reply is lost. */
   take(
     value: string | undefined,
     want: number,
@@ -90,7 +90,7 @@ export function askEnd(requests: ScriptRequests): AskEnd {
   };
 }
 
-/** A reply of the script to a take. */
+/** Parses the reply of the script to a take. */
 function answerOf(reply: string, id: string, { max }: SlotParams): EngineAnswer {
   const [state, sum = "0"] = reply.split(" ");
   const current = Number(sum);

@@ -1,4 +1,4 @@
-// Decisions that no limiter makes: for an answer that did not come, by a failure mode, and after a grant was given back.
+// Decisions that no limiter makes: for a missing answer, by a failure mode, and after a grant was given back.
 
 import { type Component, type Decision, Missing, NO_DETAIL } from "../flow.ts";
 

@@ -1,5 +1,5 @@
-// The answers of one stage that have not come yet. Each comes, or is replaced when the wait ends; an answer that comes
-// after that is handed back, so that nothing stays taken.
+// The pending answers of one stage. Each arrives, or counts as undecided when the wait ends. The grant of an answer that
+// arrives later is given back.
 
 import type { Clock } from "#base/clock.ts";
 import { type Decision, LONGEST_WAIT_MS, type Pending, Queued } from "../flow.ts";
@@ -95,7 +95,7 @@ export class PendingAnswers {
     }
   }
 
-  /** Ends the wait: engines answer from local state if they can, the others count as undecided. */
+  /** Ends the wait: engines answer from local state if they can; otherwise they count as undecided. */
   end(): void {
     for (const { pending } of this.#all) pending.cancel();
     for (const answer of this.#all) if (answer.open) this.#close(answer, undefined);

@@ -25,7 +25,7 @@ const MAX_EXPIRED = 1_000;
 const ID_LENGTH = 36;
 const ORIGIN_LENGTH = 8;
 
-/** What one limiter took for a flow. */
+/** The tokens that one limiter took for a flow. */
 interface Estimate {
   readonly limiter: SettlingLimiter;
   readonly grant: Grant;

@@ -15,7 +15,7 @@ export interface Classifier {
   readonly info: ClassifierInfo;
   /** Sets this classifier's labels and returns the report of the run. Never throws. */
   run(request: RequestReader, labels: Labels): ClassifierInfo;
-  /** Runs for a request none of whose values can be read. */
+  /** Treats all values of the request as unreadable. */
   fail(reason: Unreadable, labels: Labels): ClassifierInfo;
 }
 

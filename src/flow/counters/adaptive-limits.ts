@@ -5,8 +5,8 @@ import { Gradient } from "./adaptive/gradient.ts";
 
 /** Most keys of a limiter that learn by themselves. Each takes about 300 bytes. */
 const MAX_LIMITS = 16_384;
-/** Keys that are examined when there are too many: those that know nothing make room. */
-const LOOKS = 16;
+/** Keys that are examined when there are too many: keys without measurements make room. */
+const MAX_EXAMINED = 16;
 
 /** The limits and baselines of all keys, for metrics and status. Latencies are in ms; undefined while none is known. */
 export interface AdaptiveSummary {
@@ -23,7 +23,7 @@ export class AdaptiveLimits {
   /** The limit of the keys that found no room, and of the count without a key. */
   #shared: Gradient | undefined;
 
-  /** `maxKeys`: as many as the limiter tells apart. */
+  /** `maxKeys`: the most keys that the limiter counts separately. */
   constructor(maxKeys: number) {
     this.#most = Math.min(maxKeys, MAX_LIMITS);
   }
@@ -95,11 +95,11 @@ export class AdaptiveLimits {
 
   #hasRoom(now: number): boolean {
     if (!this.#isFull) return true;
-    let looks = LOOKS;
+    let left = MAX_EXAMINED;
     for (const [place, gradient] of this.#limits) {
-      if (looks-- <= 0) break;
+      if (left-- <= 0) break;
       this.#limits.delete(place);
-      // The next time, others are examined.
+      // The next time, other keys are examined.
       if (!gradient.isFresh(now)) this.#limits.set(place, gradient);
     }
     return !this.#isFull;

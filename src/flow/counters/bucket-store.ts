@@ -1,5 +1,5 @@
-// Token buckets by the hash of their keys, for the room that shares them between agents: the same counting as in process,
-// in a form in which buckets can move to another agent.
+// Token buckets by the hash of their keys, for the room `counters`. They count as the buckets in process do, and can move to
+// another agent.
 
 import type { Clock } from "#base/clock.ts";
 import type { Observer } from "../observer.ts";
@@ -17,7 +17,7 @@ export interface BucketStoreContext {
 }
 
 export class BucketStore {
-  /** Agents with the same seed give a text the same hash. `lo` is 0 for no text. */
+  /** Agents with the same seed compute the same hashes. `lo` is 0 without a text. */
   readonly hash: KeyHash;
   readonly context: BucketStoreContext;
   readonly #tables: BucketTables;
@@ -29,7 +29,7 @@ export class BucketStore {
     this.hash = new KeyHash(...seed);
   }
 
-  /** Buckets of one limiter. Names differ. */
+  /** Buckets of one limiter. Each limiter needs its own name. */
   open(name: string): LocalBuckets {
     return new LocalBuckets(
       { ...this.context, keyHash: this.hash, bucketTables: this.#tables },

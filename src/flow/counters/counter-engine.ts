@@ -9,11 +9,11 @@ export interface EngineAnswer {
   readonly outcome: "granted" | "refused" | "undecided";
   readonly remaining: number;
   readonly current: number;
-  /** Milliseconds until the wanted amount could be there; 0 when that is now, never, or unknown. */
+  /** Milliseconds until the wanted tokens may be available; 0 if now, never, or unknown. */
   readonly waitMs: number;
-  /** The engine's own identifier of what was taken; needed to give it back. */
+  /** The engine's identifier of the grant; needed to give it back. */
   readonly id: string;
-  /** The engine has no room for this key: the answer is that of a count that it shares with others. Slots only. */
+  /** Slots only: the engine has no room for this key and answered by a count that other keys share. */
   readonly full: boolean;
 }
 
@@ -25,16 +25,16 @@ export interface BucketParams {
   readonly intervalMs: number;
   /** Fills continuously; otherwise by whole amounts at the ends of intervals. */
   readonly continuous: boolean;
-  /** A full bucket that is used starts to fill only after the time that filling it takes. */
+  /** The fill of a full bucket that is used starts only after the time that a complete fill takes. */
   readonly delayed: boolean;
   /**
-   * An engine that keeps every key until it says otherwise may forget a bucket that is never filled when it was unused for
-   * so long; 0 means never. Any other bucket is forgotten when it is full, and not before.
+   * Concerns engines that store keys until they expire. A bucket that never fills is forgotten when it has been unused
+   * for this long; 0 means never. Other buckets are forgotten when they are full.
    */
   readonly maxIdleMs: number;
   /**
-   * Reports per interval in which each agent that shares the bucket tells what it admitted on credit. 0: every flow
-   * is counted before it passes.
+   * Number of times per interval that each agent which shares the bucket reports the tokens admitted on credit. 0: every
+   * flow is counted before it passes.
    */
   readonly lazySyncs: number;
 }
@@ -77,8 +77,8 @@ export function fits(sum: number, want: number, max: number): boolean {
 export interface CounterEngine<Params> {
   peek(value: string | undefined, want: number, params: Params, now: number): EngineAnswer;
   /**
-   * `queued` is undefined for a flow that does not wait yet. An engine that is far away can bring along what others in the
-   * queue want, and grants it to the takes that are made while its answer is being delivered.
+   * `queued` is undefined for a flow that is not queued yet. A remote engine can prefetch tokens for the flows behind it,
+   * which it grants to takes that are made while its answer is being delivered.
    */
   take(
     value: string | undefined,
@@ -88,8 +88,8 @@ export interface CounterEngine<Params> {
     queued?: InQueue,
   ): EngineAnswer | Pending<EngineAnswer>;
   /**
-   * False when the engine does not know (any more) what was taken, or cannot be asked. `unused`: the flow did not run, so
-   * the time since it took something says nothing.
+   * False when the engine does not know the grant, or cannot be asked. `unused`: the flow did not run, so the time since
+   * the grant is not a latency.
    */
   giveBack(
     value: string | undefined,
@@ -112,11 +112,11 @@ export interface LocalEngine<Params> extends CounterEngine<Params> {
   ): boolean;
 }
 
-/** An engine whose counts are tokens, which a flow may turn out to have cost more of than it took. */
+/** An engine that counts tokens. A flow may cost more tokens than it took. */
 export interface BucketEngine extends CounterEngine<BucketParams> {
   /**
-   * Takes tokens whether or not they are there: what fills the bucket pays the debt first. `id` is that of the answer by
-   * which the flow passed.
+   * Takes tokens even if the bucket lacks them; later fills pay the debt first. `id` is that of the answer by which the
+   * flow passed.
    */
   charge(value: string | undefined, amount: number, id: string, params: BucketParams): void;
 }
@@ -140,7 +140,7 @@ export class ReusedAnswer implements EngineAnswer {
   id = "";
   full = false;
 
-  /** The answer of a bucket that has so many tokens, and less than none when it owes them. */
+  /** The answer of a bucket with this many tokens; negative when it owes tokens. */
   ofBucket(
     outcome: "granted" | "refused",
     tokens: number,

@@ -1,4 +1,4 @@
-// Counts that the agents of a group share. This room says what it needs of them; where they are kept is another room's.
+// Counts that the agents of a group share. This room declares the interface, and the room `counters` implements it.
 
 import type { AdaptiveSummary } from "./adaptive-limits.ts";
 import type { BucketEngine, BucketParams, CounterEngine, SlotParams } from "./counter-engine.ts";
@@ -18,7 +18,7 @@ export interface SharedEngine<Params> extends CounterEngine<Params> {
   readonly exclusive?: boolean;
   /** Learned limits of the keys that this agent counts; only for slots with adaptive limits. */
   adaptive?(now: number): AdaptiveSummary | undefined;
-  /** The limiter is in no plan any more. What is counted stays, because other agents may still use it. */
+  /** The limiter has left the plan. Its counts stay, because other agents may still use them. */
   close(): void;
 }
 
@@ -26,7 +26,7 @@ export interface SharedBucketEngine extends SharedEngine<BucketParams>, BucketEn
 
 /** Opening the counts of a limiter must not have an effect by itself: rules are also tried without coming into force. */
 export interface SharedCounters {
-  /** The name of an engine whose slots know no limits that find their own value: rules with such limits are refused. */
+  /** The name of an engine without adaptive limits: rules with such limits are refused. */
   readonly fixedLimits?: string;
   buckets(name: CounterName): SharedBucketEngine;
   /** A slot that one agent took can be given back by every other one. */

@@ -1,6 +1,6 @@
 // Makes the signals of a controller safe to count with: finite, not negative, and small enough that sums lose no tokens.
 
-/** Up to here doubles tell neighbouring whole numbers apart, with room for fractions. */
+/** Up to this value, doubles are exact for whole numbers and keep some fractions. */
 const MAX_COUNT = 1e15;
 
 /** The signal within [0, 1e15]; undefined for one that is not finite. */

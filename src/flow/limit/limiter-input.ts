@@ -8,7 +8,7 @@ import type { Observer } from "../observer.ts";
 /** Reported label, and grant key, of a limiter without a key. */
 const DEFAULT = "default";
 
-/** A value of so many UTF-16 units, each of at most three bytes, is not too long. */
+/** Values of up to this many UTF-16 units are short enough, since each unit takes at most three bytes. */
 const SURELY_SHORT = Math.floor(MAX_SHOWN_BYTES / 3);
 
 /** Hexadecimal digits of the hash. */

@@ -117,7 +117,7 @@ function any(parts: readonly Part[]): Part {
   return combine(parts, true);
 }
 
-/** `decisive` if one part is; otherwise undefined if one part is; otherwise the opposite. */
+/** `decisive` if any part has this value; otherwise undefined if any part is undefined; otherwise the opposite. */
 function combine(parts: readonly Part[], decisive: boolean): Part {
   const open = parts.filter((part) => typeof part !== "boolean");
   if (parts.includes(decisive)) return decisive;

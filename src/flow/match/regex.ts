@@ -15,7 +15,7 @@ export interface Regex {
   readonly longest: number;
 }
 
-/** With a higher cost, not even values of 33 characters would be tested. */
+/** With a higher cost, values of 33 characters could not be tested. */
 const MAX_COST = 2_000;
 
 /** Throws a Fault with INVALID_ARGUMENT and the reason when the text is not an RE2 expression, or is too large a one. */

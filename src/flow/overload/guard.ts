@@ -40,7 +40,7 @@ export interface GuardContext {
 }
 
 export class OverloadGuard {
-  /** For checks that begin at this time or later, on `Clock.now()`, `attend` must be called first. */
+  /** `attend` must be called for checks that begin at this time or later, on `Clock.now()`. */
   until = Number.NEGATIVE_INFINITY;
   /** Checks that were shed. */
   shed = 0;
@@ -63,7 +63,7 @@ export class OverloadGuard {
   /** The time of the last measurement, and the idle time until then. */
   #measuredAt = 0;
   #idleAt = 0;
-  /** Whether all checks since the last measurement were attended to, and their costs. */
+  /** Whether `sheds` saw all checks since the last measurement, and their costs. */
   #seesAll = false;
   #checks = { judging: 0, demand: 0 };
   /** Measurements since the last check, and whether there was a check since the last measurement. */

@@ -4,7 +4,7 @@
 
 /** Shedding begins after work has waited for longer than the limit for so long, ms. */
 const SUSTAINED_MS = 200;
-/** The same in the first seconds with checks, while the code is not optimised yet; and how long these last. */
+/** A longer time applies in the first seconds with checks, before the code is optimised. */
 const SUSTAINED_AT_FIRST_MS = 1_000;
 const FIRST_MS = 5_000;
 /** A loop that was idle for more than this share of the time is not overloaded. */
@@ -36,7 +36,7 @@ export interface Measurement {
   readonly idle: number;
   /** Median waiting time of the work; undefined if none was handled. */
   readonly waited: number | undefined;
-  /** Costs of checks; undefined if not all of them were attended to. */
+  /** Costs of checks; undefined if the guard did not see all of them. */
   readonly checks: Checks | undefined;
 }
 

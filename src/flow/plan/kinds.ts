@@ -125,7 +125,7 @@ abstract class Scheduled<Counts extends Partial<LimiterState>> implements Limite
 }
 
 class QuotaState extends Scheduled<RateState> {
-  /** It has a group of its own, because it is asked after the limiters of the same key, and not about all of their flows. */
+  /** It has its own group, because it is asked later than the limiters of the same key, and only about some flows. */
   constructor(context: SharedContext, rule: QuotaSchedulerRule, group: string, name: string) {
     super(context, new RateState(context, rule, `queue ${group}`, name));
   }

@@ -39,10 +39,10 @@ interface ShedRule {
   readonly withoutKey: ShedRefusal | undefined;
   /** By the failure mode. */
   readonly undecided: ShedRefusal | undefined;
-  /** To a caller that takes more than its fair share. Undefined for samplers, which enforce no limit. */
+  /** For a caller that takes more than its fair share. Undefined for samplers, which enforce no limit. */
   readonly ofCostly: ShedRefusal | undefined;
   readonly state: LimiterState;
-  /** It is a ramp, and whether it applies is known without classifiers. */
+  /** It is a ramp whose selectors need no classifiers. */
   readonly isRamp: boolean;
   /** A ramp that draws among flows that are shed as among all others, because a draw is cheap. */
   readonly draws: DrawingLimiter | undefined;
@@ -96,7 +96,7 @@ export function refusalOf(
     if (refused !== undefined) return refused;
     isRamped = true;
   }
-  // A feature that is not trusted yet stays off.
+  // Without a matching ramp, a feature in ramp mode stays off.
   return flow.rampMode && !isRamped ? NO_RAMP : undefined;
 }
 

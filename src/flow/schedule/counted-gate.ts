@@ -1,5 +1,5 @@
-// The gate of schedulers that count as a limiter does: tokens of a bucket, or slots. The limiter decides, also by failure
-// mode and for missing keys, and the gate turns its decisions into those of a scheduler.
+// The gate of schedulers that count tokens of buckets or slots. A limiter makes the decisions, including those by failure
+// mode and for missing keys, and the gate converts them to decisions of a scheduler.
 
 import {
   type Component,

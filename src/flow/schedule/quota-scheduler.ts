@@ -19,7 +19,7 @@ const UNKNOWN_WAIT_MS = 10;
 const PAUSE_MS = 10;
 /** Longest mean pause of one agent, ms. It lets agents with little load ask more often than their share. */
 const LONGEST_PAUSE_MS = 250;
-/** Upper bounds of the two, as fractions of the time that fills an empty bucket, because a full bucket wastes tokens. */
+/** Upper bounds of both, as fractions of the time that fills an empty bucket, because a full bucket wastes tokens. */
 const PAUSE_OF_FILL = 1 / 40;
 const LONGEST_PAUSE_OF_FILL = 1 / 4;
 /** Mean number of questions about a flow of the highest priority before its time is over. */
@@ -30,7 +30,7 @@ const MIN_PRIORITY = 1 / 8;
 interface BucketCounter extends CountedLimiter {
   readonly settlement: SettlementRule | undefined;
   settle(grant: Grant, cost: number): void;
-  /** Capacity and fill of buckets that other agents take from as well; undefined where none does. */
+  /** Parameters of buckets that are shared with other agents; undefined if they are not shared. */
   readonly shared:
     | { readonly capacity: number; readonly amount: number; readonly intervalMs: number }
     | undefined;

@@ -164,11 +164,6 @@ export class Connection implements ReceiveContext {
     return at;
   }
 
-  /** The socket accepts writes again. */
-  drained(): void {
-    this.flush();
-  }
-
   /** Sends everything at the end of a turn. */
   flush(): void {
     try {

@@ -1,6 +1,6 @@
 // Divides the connections of a port among addresses: no peer on another machine can hold them all, and some are kept
-// for addresses that hold few, such as those of probes. A peer with one address of an IPv6 network of 64 bits can use
-// all of them (RFC 4291 §2.5.1), so such a network counts as one address.
+// for addresses that hold few, such as those of probes. A peer can use every address of its 64-bit IPv6 network
+// (RFC 4291 §2.5.1), so such a network counts as one address.
 
 import { isLoopback, networkOf } from "#base/net/ip-address.ts";
 import type { RefusedConnection } from "#base/server-meter.ts";

@@ -163,7 +163,7 @@ test("an owner that is frozen costs one time limit; then its keys are undecided 
   const lines = asking.lines.map(({ message }) => message);
   assert.equal(lines.filter((line) => /is away, on_failure answers/.test(line)).length, 1);
   assert.equal(lines.filter((line) => /answers again/.test(line)).length, 1);
-  assert.equal(lines.filter((line) => line === "asks another peer from now on").length, 1);
+  assert.equal(lines.filter((line) => line === "opened a link to a peer").length, 1);
   const { away, back } = asking.group.links.requests;
   assert.deepEqual([away, back], [1, 1]);
 });

@@ -1,5 +1,5 @@
-// Copies of buckets at another agent, in case this one is lost. A bucket that changes while a message is under way is in the
-// next message, in its state of that moment. So is a bucket whose message did not arrive.
+// Sends copies of buckets to another agent, in case this one is lost. A bucket that changes while a message is under way, or
+// whose message did not arrive, is sent with the next message in its state at that time.
 
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
@@ -8,7 +8,7 @@ import type { CountedKey } from "./keys.ts";
 import type { Link } from "./link.ts";
 import type { BucketTransfer } from "./transfers.ts";
 
-/** Most buckets that wait to be copied. Further ones are copied when they change again. */
+/** Most buckets that wait to be copied. Further buckets are copied when they change again. */
 const MAX_CHANGED = 100_000;
 
 export class Copies {
@@ -17,12 +17,12 @@ export class Copies {
   readonly #waitMs: number;
   readonly #failed: (thrown?: unknown) => void;
   #changed = new Map<string, CountedKey<OwnedLimiter>>();
-  /** The next message, which will carry the changes of now; undefined while there are none. */
+  /** Resolved when the next message is done; undefined while there are no changes. */
   #next: PromiseWithResolvers<void> | undefined;
   #sending = false;
-  /** The last message has no reply in time, and may get one yet. */
+  /** The last message had no reply in time, but may still get one. */
   #late = false;
-  /** Changes when what waited was forgotten. */
+  /** Changes with each `forget`. */
   #epoch = 0;
 
   /** `failed` is called for each message that did not arrive within `waitMs`, or was not sent because something threw. */
@@ -33,7 +33,7 @@ export class Copies {
     this.#failed = failed;
   }
 
-  /** Resolves when the other agent has the bucket as it is now or later, or could not be reached in time. */
+  /** Resolves when the other agent has this state of the bucket or a later one, or could not be reached in time. */
   changed(limiter: OwnedLimiter, lo: number, hi: number): Promise<void> {
     if (!this.#add(limiter, lo, hi)) {
       this.#failed();
@@ -81,7 +81,7 @@ export class Copies {
     this.#failed();
   }
 
-  /** Sends all that waits. What does not arrive is in the next message. */
+  /** Sends all waiting buckets. Those that do not arrive are sent with the next message. */
   async #copy(): Promise<void> {
     const buckets: BucketTransfer<OwnedLimiter>[] = [];
     const now = this.#clock.now();

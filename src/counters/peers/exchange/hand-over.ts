@@ -1,4 +1,4 @@
-// Hands buckets and slots over to their new owners when the members change, and adopts those that other agents hand over.
+// Hands buckets and slots over to their new owners when the members change, and takes over those of other agents.
 
 import { finish } from "#base/async/steps.ts";
 import type { Clock } from "#base/clock.ts";
@@ -19,20 +19,20 @@ interface HandOverOptions {
   readonly owned: OwnedLimiters;
   /** Agents that have each bucket, its owner included. */
   readonly replicas: number;
-  /** The members of now, and whether this agent is about to leave them. */
+  /** The current members, and whether this agent is about to leave. */
   readonly now: () => { readonly ring: Ring; readonly leaving: boolean };
   readonly linkTo: (id: string) => Link | undefined;
-  /** Copies a bucket of this agent, which has changed or has other replicas now. */
+  /** Copies a bucket of this agent that has changed or has other replicas now. */
   readonly copy: (limiter: OwnedLimiter, lo: number, hi: number) => void;
 }
 
-/** Numbers since the start: buckets that came from other agents, and those given to them. */
+/** Since the start: buckets and slots received from other agents, and those handed over to them. */
 export interface HandOverCounts {
   received: number;
   handedOver: number;
 }
 
-/** A bucket or a slot that another agent counts from now on, with the limiter as this agent knows it. */
+/** A bucket or slot that moves between agents, with its limiter at this agent. */
 type OwnTransfer = BucketTransfer<OwnedLimiter> | SlotTransfer<OwnedSlotLimiter>;
 
 /** By the process id of the new owner. */
@@ -43,15 +43,15 @@ class Change {
   readonly next: Ring;
   /**
    * Buckets and slots removed so far, by their new owner. A member that waits for the end of the hand-over has an entry
-   * even if it gets none.
+   * even if it gets nothing.
    */
   readonly moved: ByOwner;
   readonly #before: Ring;
   readonly #id: string;
-  /** Indexes of this agent; -1 where it is no member. */
+  /** Indexes of this agent; -1 if it is not a member. */
   readonly #ownBefore: number;
   readonly #ownNext: number;
-  /** For each of the previous members, whether it is still there; this agent always is. */
+  /** For each previous member, whether it is still present. This agent counts as present. */
   readonly #present: readonly boolean[];
   readonly #keepsAll: boolean;
 
@@ -79,8 +79,8 @@ class Change {
   }
 
   /**
-   * Whether this agent hands a bucket over. Of the agents that hold it, the first of the old ring that is still present does;
-   * the others only have copies. An agent that was no member hands over everything that it counted.
+   * Whether this agent hands a bucket over. Of the agents that hold the bucket, the first in the old ring that is still
+   * present does; the others only have copies. An agent that was not a member hands over everything that it counted.
    */
   handsOver(lo: number, hi: number): boolean {
     if (this.#ownBefore < 0) return true;
@@ -94,15 +94,15 @@ class Change {
 }
 
 const NOBODY: ReadonlySet<string> = new Set();
-/** Keys in one step of the work that a change of members makes: less than a millisecond of it, with fifty members. */
+/** Keys examined in one step after a change of members: less than a millisecond with fifty members. */
 const STEP_KEYS = 256;
 
 export class HandOver {
   readonly counts: HandOverCounts = { received: 0, handedOver: 0 };
   readonly #options: HandOverOptions;
-  /** The rest of the work of the last change of members; undefined when it is done. */
+  /** The remaining steps of the last change of members; undefined when it is complete. */
   #steps: Generator<void, void> | undefined;
-  /** Resolves when that work is done. */
+  /** Resolves when these steps are done. */
   #done: Promise<void> = Promise.resolve();
   #closed = false;
 
@@ -115,12 +115,12 @@ export class HandOver {
     this.#closed = true;
   }
 
-  /** Resolves when the last change of members has been worked off; undefined when it has. */
+  /** Resolves when the last change of members is complete; undefined if it is already. */
   get busy(): Promise<void> | undefined {
     return this.#steps === undefined ? undefined : this.#done;
   }
 
-  /** Takes over what another agent counted, or copies of it. */
+  /** Takes over buckets and slots that another agent counted, or stores copies. */
   receive({ from, purpose, moved: received }: StoreMessage): void {
     const { id, clock, owned, now } = this.#options;
     const isMember = now().ring.find(id) !== undefined;
@@ -151,8 +151,8 @@ export class HandOver {
   }
 
   /**
-   * Hands over the keys that others own after a change of members. The work is done in slices, between which checks go on.
-   * Members `toNotify` learn when nothing more follows for them. Resolves when all new owners have their keys.
+   * Hands over the keys that others own after a change of members, in slices between which checks go on. The members
+   * `toNotify` are told when nothing more follows for them. Resolves when all new owners have their keys.
    */
   async change(before: Ring, next: Ring, toNotify: ReadonlySet<string>): Promise<void> {
     const { id, clock, now } = this.#options;
@@ -248,7 +248,7 @@ export class HandOver {
     await Promise.all(
       [...byOwner].map(async ([id, theirs]) => {
         const link = id === own ? undefined : linkTo(id);
-        // A member that cannot be reached would be asked for ever.
+        // Without a link the keys stay here: otherwise they would be delivered to the same member again and again.
         if (id === own || (link === undefined && now().ring.find(id) !== undefined)) {
           for (const moved of theirs) this.#keep(moved);
           return;
@@ -256,7 +256,7 @@ export class HandOver {
         const left =
           link === undefined ? theirs : await link.store(purpose, theirs, toNotify.has(id));
         this.counts.handedOver += theirs.length - left.length;
-        // Its owner went away before it had them.
+        // The new owner left before it received them.
         if (left.length > 0) await this.deliver(left, leaver);
       }),
     );
@@ -266,7 +266,7 @@ export class HandOver {
     this.#options.log.error({ error: thrown }, `${what}: limits may admit more until they refill`);
   }
 
-  /** Counts from now on what another agent counted, or what could not be handed over. */
+  /** Counts here from now on what another agent counted, or what could not be handed over. */
   #keep(moved: OwnTransfer): void {
     const { clock, owned, copy } = this.#options;
     const { lo, hi } = moved;

@@ -1,4 +1,4 @@
-// Encodes the keys of messages between agents in columns: each limiter stands once in a message.
+// Encodes the keys of messages between agents in columns. Each message contains each limiter once.
 
 import { createHash } from "node:crypto";
 import { Fault } from "#base/fault.ts";
@@ -6,20 +6,20 @@ import type { BucketParams, SlotParams } from "#flow/counters/counter-engine.ts"
 import type { CounterName } from "#flow/counters/shared-counters.ts";
 import type { AdaptiveBounds } from "#flow/rules.ts";
 
-/** A limiter as its agents name it, with the numbers that they count by. */
+/** A limiter by its name, which is the same at all agents, and the parameters that it counts by. */
 export interface NamedLimiter {
   readonly name: CounterName;
   readonly params: BucketParams | undefined;
-  /** Those of a concurrency limiter, which has no buckets. */
+  /** The parameters of a concurrency limiter, which has no buckets. */
   readonly slots?: SlotParams | undefined;
 }
 
-/** The name as one text, which no other name equals. */
+/** The name as one unique text. */
 export function textOf({ policyName, name }: CounterName): string {
   return `${policyName.length}:${policyName}${name}`;
 }
 
-/** The upper half of the hash of the count without a key. Equal in all agents, so that they share these evenly. */
+/** The upper half of the hash of a count without a key. All agents compute the same, so these counts are spread evenly. */
 export function keylessHashOf(name: CounterName): number {
   return createHash("sha256").update(textOf(name)).digest().readUInt32LE();
 }
@@ -27,7 +27,7 @@ export function keylessHashOf(name: CounterName): number {
 /** One counted key of a limiter. */
 export interface CountedKey<Limiter> {
   readonly limiter: Limiter;
-  /** Hash of the key under the seed of the group. Of the count without a key, `lo` is 0 and `hi` stands for its limiter. */
+  /** Hash of the key under the seed of the group. For the count without a key, `lo` is 0 and `hi` identifies the limiter. */
   readonly lo: number;
   readonly hi: number;
 }
@@ -79,7 +79,7 @@ export function readKeys(
       return { name: { policyName, name }, params: undefined, slots };
     }
     if (!isValid(bucket)) throw invalid("numbers of a limiter >= 0, got others");
-    // When agents report is their own matter: what travels is always exact.
+    // Lazy synchronisation concerns only the agent that takes: messages are always exact.
     return { name: { policyName, name }, params: Object.freeze({ ...bucket, lazySyncs: 0 }) };
   });
   return limiter.map((index, at) => {

@@ -1,5 +1,5 @@
-// The link to one other agent of the group. One message carries the takes of one turn of the event loop; hand-overs arrive in
-// order, each once.
+// The link to one other agent of the group. One message carries the takes of one turn of the event loop. Hand-overs arrive
+// in order and exactly once.
 
 import { pause } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
@@ -26,15 +26,15 @@ interface LinkOptions extends RequestsOptions {
   /** Process id of this agent. */
   readonly from: string;
   readonly caller: Caller;
-  /** Numbers the messages of this agent: each larger than all before, also over earlier links. */
+  /** Returns increasing numbers for the messages of this agent, across all of its links. */
   readonly number: () => number;
   /** Slices in which the hand-overs of all links are written. */
   readonly slices: Pick<Slices, "turn">;
 }
 
-/** Buckets and slots of one message. */
+/** Most buckets and slots in one message. */
 const PAGE = 5_000;
-/** Milliseconds before a hand-over that failed is sent again: at first, and at most. Each failure doubles them. */
+/** First and longest pause before a failed hand-over is sent again, ms. Each failure doubles the pause. */
 const MIN_RETRY_MS = 100;
 const MAX_RETRY_MS = 1_000;
 
@@ -60,7 +60,7 @@ export class Link implements Channel<Take, TakeReply> {
   readonly #nextNumber: () => number;
   readonly #clock: Clock;
   readonly #slices: Pick<Slices, "turn">;
-  /** Undefined when this turn has none yet. */
+  /** Undefined while this turn has no takes. */
   #batch: Batch | undefined;
   #pages: Page[] = [];
   #sending = false;
@@ -94,8 +94,8 @@ export class Link implements Channel<Take, TakeReply> {
   }
 
   /**
-   * Sends buckets and slots, and resolves with those that were not delivered: what had not arrived when this was closed,
-   * and copies whose message failed. Everything else is sent again until it arrives.
+   * Sends buckets and slots, and resolves with those that were not delivered: copies whose message failed, and whatever
+   * had not arrived when the link was closed. Hand-overs are sent again until they arrive.
    */
   async store<M extends Transfer>(
     purpose: Purpose,
@@ -120,7 +120,7 @@ export class Link implements Channel<Take, TakeReply> {
     return (await Promise.all(pages)).flat();
   }
 
-  /** Ends all waits. What was not handed over goes back to its sender. */
+  /** Ends all waits. `store` resolves with what was not delivered. */
   close(): void {
     if (this.#closed.signal.aborted) return;
     this.#closed.abort();
@@ -143,7 +143,7 @@ export class Link implements Channel<Take, TakeReply> {
     this.#sending = true;
     let retryMs = MIN_RETRY_MS;
     for (let page = this.#pages[0]; page !== undefined; page = this.#pages[0]) {
-      // A change of members makes messages to many agents at once.
+      // A change of members sends messages to many agents at once.
       if (page.purpose !== "copy") await this.#slices.turn();
       if (signal.aborted) break;
       try {

@@ -7,7 +7,7 @@ import { type CountedKey, finite, invalid, keysOf, type NamedLimiter, readKeys }
 /** With their numbers in messages. */
 const OUTCOMES = { refused: 0, granted: 1, retry: 2 } as const;
 
-/** In messages, the amount of a slot that is ended, and of one whose flow never ran; any negative one ends the slot. */
+/** Amounts that end a slot, and that end a slot whose flow never ran. Any negative amount ends the slot. */
 const END = -1;
 const UNUSED = -2;
 
@@ -31,7 +31,7 @@ interface SlotEnd extends CountedKey<NamedLimiter> {
   readonly kind: "end";
   readonly request?: undefined;
   readonly id: string;
-  /** The time that the slot was held says nothing about flows. */
+  /** The flow did not run, so the time that the slot was held is not a latency. */
   readonly unused: boolean;
 }
 
@@ -39,20 +39,20 @@ export type SlotMessage = SlotTake | SlotEnd;
 
 export type Take = BucketMessage | SlotMessage;
 
-/** `retry`: the agent that was asked does not own the key, or not yet. A slot is one run. */
+/** `retry`: the agent does not own the key, or does not own it yet. A take of a slot counts as one run. */
 export type TakeReply = BucketReply | "retry";
 
-/** One operation of a message: a run, tokens that come back, or a slot. */
+/** One operation of a message: a run, tokens that are returned, or a slot. */
 interface Operation {
   readonly take: Take;
   readonly amount: number;
   readonly times: number;
   readonly id: string;
-  /** Whether something is wanted, so that the reply says how often it is granted. */
+  /** Whether the reply says how often the operation was granted. */
   readonly wants: boolean;
 }
 
-/** The operations that a take consists of. Both sides of a connection need the same. */
+/** The operations that a take consists of. Both sides of a link must derive the same list. */
 function operationsOf(take: Take): readonly Operation[] {
   if (take.request === undefined) {
     const amount = take.kind === "take" ? take.amount : take.unused ? UNUSED : END;
@@ -141,7 +141,7 @@ function leaseOf(
   return lease;
 }
 
-/** `replies` are those to `takes`, in order. */
+/** `replies` answer `takes`, in order. */
 export function writeReplies(takes: readonly Take[], replies: readonly TakeReply[]): Uint8Array {
   const outcome: (typeof OUTCOMES)[keyof typeof OUTCOMES][] = [];
   const remaining: number[] = [];
@@ -185,7 +185,7 @@ export function writeReplies(takes: readonly Take[], replies: readonly TakeReply
 const NOTHING: BucketReply = { granted: [], tokens: 0, waitMs: 0, leased: 0, recall: false };
 
 /**
- * The replies to `takes`, in order; undefined where one is missing. What says nothing known is asked again.
+ * The replies to `takes`, in order; undefined for a missing reply. An unknown outcome counts as `retry`.
  * @throws Fault INVALID_ARGUMENT
  */
 export function readReplies(
@@ -206,7 +206,7 @@ export function readReplies(
       const passed = outcome[at] === OUTCOMES.granted;
       const count = granted[at] ?? (passed ? 1 : 0);
       if (wants) counts.push(Math.min(count, times));
-      // The wait is that of the first take that was refused.
+      // The first refused take determines the wait.
       if (!passed) wait ??= waitMs[at];
       if (outcome[at] === undefined) state = "missing";
       else if (!passed && outcome[at] !== OUTCOMES.refused) state = "retry";

@@ -24,7 +24,7 @@ interface OwnerRequestsOptions {
   readonly answerHere: (request: OwnRequest) => Answer | Promise<Answer> | undefined;
   /** The link to the owner of a key; undefined while there is none. */
   readonly linkOf: (lo: number, hi: number) => Link | undefined;
-  /** The owner may have granted the slot, but the flow does not wait any more. */
+  /** The flow no longer waits, but the owner may have granted the slot. */
   readonly abandoned: (take: OwnSlotRequest) => void;
 }
 
@@ -42,9 +42,9 @@ export type Answer = Exclude<TakeReply, "retry">;
 interface PendingRequest {
   readonly request: OwnRequest;
   readonly until: number;
-  /** Called once; undefined when there is no answer in time. */
+  /** Called once, with undefined if no answer came in time. */
   readonly answered: (answer: Answer | undefined) => void;
-  /** Gets an answer that arrives after that. */
+  /** Called with an answer that arrives later. */
   readonly late: (answer: Answer) => void;
   open: boolean;
   /** Cancels the alarm at the time limit; set while the request is parked. */
@@ -57,7 +57,7 @@ const PARKED_MS = 10;
 
 export class OwnerRequests {
   readonly #options: OwnerRequestsOptions;
-  /** Requests that wait for a change of ownership. */
+  /** Requests that wait until another agent owns their key. */
   #parked: PendingRequest[] = [];
   #stopAlarm: (() => void) | undefined;
   #closed = false;
@@ -66,7 +66,7 @@ export class OwnerRequests {
     this.#options = options;
   }
 
-  /** The owners of a limiter's buckets. They cannot be asked while the limiter is undefined. */
+  /** The owners of a limiter's buckets. No request is sent while the limiter is undefined. */
   ownerOf(limiterNow: () => OwnedLimiter | undefined): BucketOwner {
     const { isReady, owned, owns, linkOf } = this.#options;
     return {
@@ -76,7 +76,7 @@ export class OwnerRequests {
         const { lo, hi } = owned.hashOf(value, limiter);
         const { runs, back, lease } = bucketRequest;
         const request = { limiter, lo, hi, request: bucketRequest };
-        // Nobody waits for the reply to tokens that come back. A request without anything reads the balance.
+        // Returned tokens need no reply. An empty request reads the balance.
         const onlyBack = back > 0 && runs.length === 0 && lease === undefined;
         if (onlyBack && !owns(lo, hi)) {
           return linkOf(lo, hi)?.requests.ask(request, IGNORED, IGNORED) !== undefined;
@@ -95,7 +95,7 @@ export class OwnerRequests {
     const waiting = this.#start(
       take,
       (answer) => pending.settle(answer === undefined ? UNDECIDED : slotAnswer(answer, take)),
-      // Its end may have arrived before the take.
+      // The end of the slot may have overtaken the take.
       ({ granted }) => {
         if (granted[0] === 1) this.#options.abandoned(take);
       },
@@ -176,7 +176,7 @@ export class OwnerRequests {
     else waiting.cancel = () => sent.cancel();
   }
 
-  /** Waits for a change of ownership: the agent that was asked does not own the key, or not yet. */
+  /** Waits for a change of ownership: the agent does not own the key, or does not own it yet. */
   #park(waiting: PendingRequest): void {
     if (!waiting.open) return;
     const { clock, most } = this.#options;
@@ -184,7 +184,7 @@ export class OwnerRequests {
       this.#settle(waiting, undefined);
       return;
     }
-    // A request that is sent again has a time limit of its own, which may end later.
+    // The link starts a new time limit when the request is sent again, so this alarm enforces the original one.
     const left = waiting.until - clock.now();
     waiting.disarm ??= clock.alarm(left, () => this.#settle(waiting, undefined));
     this.#parked.push(waiting);

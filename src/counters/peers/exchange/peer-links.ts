@@ -14,7 +14,7 @@ export interface PeerLinksOptions {
   readonly id: string;
   readonly clock: Clock;
   readonly log: Log;
-  /** Longest wait for a reply, ms. */
+  /** Time limit of a request, ms. */
   readonly timeoutMs: number;
   readonly probeMs: number;
   /** Most requests to one agent without a reply. */
@@ -24,7 +24,7 @@ export interface PeerLinksOptions {
   readonly changed: (away: string | undefined) => void;
 }
 
-/** Part of the time limit of a request for which its answer waits for copies, so that it is in time. */
+/** An answer waits for copies for at most this part of the time limit, so that it still arrives in time. */
 const COPIED_WITHIN = 0.5;
 
 interface PeerLink {
@@ -41,7 +41,7 @@ export class PeerLinks {
   readonly #options: PeerLinksOptions;
   /** By process id. */
   readonly #all = new Map<string, PeerLink>();
-  /** Links to agents that have left, until the requests that are under way have ended. */
+  /** Links to agents that have left, until their pending requests have ended. */
   readonly #leaving = new Set<Link>();
   /** Requests to agents that have left. */
   readonly #past: RequestCounts = { ...NO_REQUESTS };
@@ -114,14 +114,14 @@ export class PeerLinks {
       log.error({ peer: name, error: thrown }, `peer ${name} could not be sent copies`);
     });
     this.#all.set(member.id, { link, copies });
-    log.debug?.({ peer: member.name, address: member.address }, "asks another peer from now on");
+    log.debug?.({ peer: member.name, address: member.address }, "opened a link to a peer");
   }
 
   #leave(id: string, link: Link): void {
     this.#all.delete(id);
     const { requests, member } = link;
     const { name: peer, address } = member;
-    this.#options.log.debug?.({ peer, address }, "asks a peer nothing more");
+    this.#options.log.debug?.({ peer, address }, "closing the link to a peer");
     if (requests.reason !== undefined) {
       requests.counts.back++;
       this.#options.log.info({ peer }, `peer ${peer} is gone, others count its keys`);

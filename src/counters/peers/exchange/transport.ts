@@ -13,7 +13,7 @@ import { readTakes, writeReplies } from "./messages.ts";
 import { readStore } from "./transfers.ts";
 
 const SERVICE = "sluice.fleet.v1.Counters";
-/** Time limit of a call, ms: longer than checks wait for it. */
+/** Time limit of a call, ms. Checks do not wait for as long. */
 const CALL_MS = 2_000;
 
 const CHANNEL = {
@@ -27,7 +27,7 @@ const CHANNEL = {
 /** The means by which agents authenticate each other. */
 interface PeerSecurity {
   readonly tls: PeerTlsSettings;
-  /** In place of certificates; undefined while it is not known. */
+  /** Used instead of certificates; undefined while it is not known. */
   readonly sharedKey: () => PreSharedKey | undefined;
   readonly clock: Clock;
 }
@@ -46,11 +46,11 @@ export function callerOf(address: string, security: PeerSecurity): Caller {
     async call(method, message) {
       // A client that is opened now would never be closed.
       if (closed) throw new Fault("UNAVAILABLE", "the connection was closed");
-      // Never in clear.
+      // Never fall back to cleartext.
       if (!isMutualTls(tls) && key === undefined) {
         throw new Fault("UNAVAILABLE", "the secret of the group is not known yet");
       }
-      // Opened here, so that certificates that cannot be used now fail this call, and the next one reads them again.
+      // Opened here, so that unusable certificates fail only this call, and the next call reads the files again.
       client ??= openClient(address, security, key);
       return client.call(`/${SERVICE}/${method}`, message, { timeoutMs: CALL_MS });
     },

@@ -1,4 +1,4 @@
-// A joining agent waits until all other members have handed over the keys that it now owns, or until a time limit.
+// Makes a joining agent wait until all other members have handed over the keys that it now owns, or until a time limit.
 
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
@@ -7,20 +7,20 @@ import type { RingMember } from "./ring.ts";
 interface JoiningOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** The wait is over because of the time limit; `missing` members did not hand over. */
+  /** Called at the time limit, with the number of members that did not hand over. */
   readonly timedOut: (missing: number) => void;
 }
 
 /** Longest wait, ms. */
 export const JOIN_MS = 2_000;
-/** Most processes that have handed over early. Far more than a group has. */
+/** Most processes remembered for handing over early, far more than a group has. */
 const MAX_EARLY = 10_000;
 
 export class Joining {
   readonly #options: JoiningOptions;
   /** By process id. */
   #awaited: ReadonlyMap<string, RingMember> = new Map();
-  /** Processes that have handed over. Some do before this agent hears that it is a member. */
+  /** Processes that have handed over. Some do so before this agent learns that it is a member. */
   readonly #handedOver = new Set<string>();
   #stopAlarm: (() => void) | undefined;
 
@@ -32,13 +32,13 @@ export class Joining {
     return this.#awaited.size > 0;
   }
 
-  /** A process has handed over all that it had. */
+  /** A process has handed over everything. */
   handedOver(id: string): void {
     if (this.#handedOver.size >= MAX_EARLY) this.#handedOver.clear();
     this.#handedOver.add(id);
   }
 
-  /** This agent has become a member beside these. */
+  /** This agent has become a member; `others` are the other members. */
   begin(others: readonly RingMember[]): void {
     const { clock, log, timedOut } = this.#options;
     this.#awaited = new Map(others.map((member) => [member.id, member]));

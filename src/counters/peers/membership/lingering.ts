@@ -1,15 +1,15 @@
 // Keeps members for a while after their records have gone from the store, unless they are known to have ended. An outage of
-// etcd ends the lease of a record although its agent counts on, and writes the record again once etcd answers. If others
-// took over its keys in between, two agents would count one key.
+// etcd ends the leases of records although their agents still count. The agents write their records again once etcd
+// answers. If others took over their keys in between, two agents would count one key.
 
 import type { Clock } from "#base/clock.ts";
 import type { RingMember } from "./ring.ts";
 
-/** Milliseconds for which a silent member stays: longer than an agent pauses before it asks etcd again. */
+/** Milliseconds for which a silent member stays. Longer than the pause of an agent before it retries etcd. */
 const SILENT_MS = 5_000;
-/** Milliseconds for which a member stays that answers probes, but does not come back to the store. */
+/** Milliseconds for which a member stays that answers probes but does not write its record again. */
 const HEARD_MS = 30_000;
-/** Milliseconds between two checks whether it still answers. */
+/** Milliseconds between two checks of whether it still answers. */
 const CHECK_MS = 1_000;
 
 interface LingeringOptions {
@@ -25,7 +25,7 @@ interface LingeringOptions {
 export class Lingering {
   readonly #options: LingeringOptions;
   #last: readonly RingMember[] = [];
-  /** When the record of each lingering member went, by id, on the clock. */
+  /** When the record of each lingering member disappeared, on `Clock.now()`, by id. */
   readonly #gone = new Map<string, number>();
   #disarm: (() => void) | undefined;
 
@@ -43,7 +43,7 @@ export class Lingering {
     this.#gone.clear();
     let checkAt = Number.POSITIVE_INFINITY;
     const stay = this.#last.filter(({ id, name }) => {
-      // A process that was started under its name is its successor.
+      // A process with the same name is its successor.
       if (ids.has(id) || names.has(name) || hasEnded(id)) return false;
       const gone = before.get(id) ?? now;
       const silent = now >= gone + SILENT_MS;

@@ -1,5 +1,5 @@
-// The members of a group that own keys: those that the store has, without those that left or ended although the store still has
-// their records.
+// The members of a group that own keys: those with a record in the store, except those that are known to have left or
+// ended.
 
 import type { Log } from "#base/log.ts";
 import type { RingMember } from "./ring.ts";
@@ -10,7 +10,7 @@ type Exclusion = "left" | "gone";
 export class PresentMembers {
   readonly #log: Log;
   readonly #changed: () => void;
-  /** As the store has them. */
+  /** Those with a record in the store. */
   #all: readonly RingMember[] = [];
   /** By process id. */
   readonly #excluded = new Map<string, Exclusion>();
@@ -33,7 +33,7 @@ export class PresentMembers {
     });
   }
 
-  /** The members as the store has them. */
+  /** Sets the members that have a record in the store. */
   set(all: readonly RingMember[]): void {
     this.#all = all;
     const ids = new Set(all.map(({ id }) => id));
@@ -60,7 +60,7 @@ export class PresentMembers {
     this.#changed();
   }
 
-  /** A member that was taken for gone answers. One that has left answers probes, too, until its process ends. */
+  /** A member that seemed to be gone answers. Members that have left answer probes, too, until their process ends. */
   include(id: string): void {
     if (this.#excluded.get(id) === "gone") {
       this.#excluded.delete(id);

@@ -1,5 +1,5 @@
-// Probes between members: datagrams that show sooner than the store that an agent does not answer, or that its process is
-// gone. Both sides prove with each datagram that they know the secret of the group.
+// Probes between members: datagrams that detect sooner than the store that an agent does not answer, or that its process
+// is gone. Each datagram proves that its sender knows the secret of the group.
 
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { createSocket, type Socket } from "node:dgram";
@@ -17,17 +17,17 @@ interface ProbesOptions {
   readonly key: () => Buffer | undefined;
   /** A member answers, for the first time or again. */
   readonly heard: (id: string) => void;
-  /** A member has given no answer for a while. It may still count. */
+  /** A member has not answered for a while. It may still be counting. */
   readonly silent: (id: string) => void;
   /**
-   * The process of a member is gone: another process answers in its place, or it answered once and its machine now says
-   * that nobody listens, neither for probes nor for calls.
+   * The process of a member is gone: another process answers in its place, or it answered before and its machine now
+   * refuses both probes and calls.
    */
   readonly gone: (id: string) => void;
 }
 
 const EVERY_MS = 1_000;
-/** Probes without an answer after which a member is silent, and refusals after which it may be gone. */
+/** A member is silent after this many unanswered probes, and may be gone after this many refused ones. */
 const SILENT_AFTER = 3;
 const GONE_AFTER = 2;
 /** Longest wait for a connection that shows whether a member is gone, ms. */
@@ -35,12 +35,12 @@ const CONNECT_MS = 2_000;
 
 const PING = 1;
 const HERE = 2;
-/** The process that was meant is another one than this. */
+/** The probe was meant for another process. */
 const OTHER = 3;
 const KINDS: readonly number[] = [PING, HERE, OTHER];
 const NONCE_BYTES = 16;
 const TAG_BYTES = 32;
-/** Kind, nonce and tag; the id of the process that is meant follows. */
+/** Kind, nonce and tag. The id of the probed process follows. */
 const HEAD_BYTES = 1 + NONCE_BYTES + TAG_BYTES;
 /** A UUID has 36. */
 const MAX_ID_BYTES = 100;
@@ -55,7 +55,7 @@ interface Probed {
   nonce: Buffer;
   missed: number;
   refused: number;
-  /** It has answered here, so a refusal may mean that it is gone. Otherwise it more likely comes from a firewall. */
+  /** It has answered before, so a refusal may mean that it is gone. Otherwise a firewall is more likely. */
   reachable: boolean;
   /** A connection is being tried. */
   checking: boolean;
@@ -109,7 +109,7 @@ export class Probes {
     }
   }
 
-  /** Whether a member answered when it was asked last. */
+  /** Whether a member answered the last probe. */
   answers(id: string): boolean {
     return this.#probed.get(id)?.state === "heard";
   }
@@ -191,7 +191,7 @@ export class Probes {
   }
 
   /**
-   * Asks the port of calls after refused datagrams: a firewall that rejects datagrams would otherwise make living agents
+   * Tries the port for calls after refused datagrams. Otherwise a firewall that rejects datagrams would make live agents
    * count apart.
    */
   async #checkGone(probed: Probed): Promise<void> {
@@ -238,7 +238,7 @@ export class Probes {
   }
 }
 
-/** Whether the machine says that nobody listens at `host:port`. A connection that gets no answer is no such proof. */
+/** Whether the machine refuses connections to `host:port`. A connection without an answer proves nothing. */
 function refusesConnections(address: string): Promise<boolean> {
   const { host, port } = splitHostPort(address);
   return new Promise((resolve) => {

@@ -10,13 +10,13 @@ import type { RingMember } from "./ring.ts";
 export const COUNTERS = COUNTER_SERVICES.peers;
 export const PROBES = "sluice-counters-probes";
 
-/** Host names as resolvers take them, and IP addresses with zones. Names in clusters may have underscores. */
+/** Host names, and IP addresses with zones. Host names in clusters may contain underscores. */
 const HOST = /^[\w.:%-]{1,255}$/;
 const PORT = /^\d{1,5}$/;
 
 export class RingRecords {
   readonly #log: Log;
-  /** Log lines about the records of now, so that each is written once. */
+  /** Log lines about the current records, so that each is written once. */
   #reported: ReadonlySet<string> = new Set();
 
   constructor(log: Log) {
@@ -24,8 +24,8 @@ export class RingRecords {
   }
 
   /**
-   * The agents that own keys. Agents with another engine or of other implementations own none. One whose counters
-   * have no usable address owns none either; one whose probes have none is not probed. Both are logged.
+   * The agents that own keys. Agents with another engine or of other implementations own none. Neither does an agent
+   * whose address for counters is unusable. An agent whose address for probes is unusable is not probed. Both are logged.
    */
   membersOf(list: readonly Member[]): readonly RingMember[] {
     const reported = new Set<string>();

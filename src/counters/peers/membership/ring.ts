@@ -1,11 +1,11 @@
-// The assignment of keys to the members of a group: rendezvous hashing, by which a member that joins or leaves moves
-// only the keys that are its own (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998).
+// Assigns keys to the members of a group by rendezvous hashing: when a member joins or leaves, only its own keys move
+// (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998).
 
 import { createHash } from "node:crypto";
 
 /** One agent that owns keys of its group. */
 export interface RingMember {
-  /** Unique and lasting: a member that restarts under its name counts the same keys again. */
+  /** Unique and stable: a member that restarts under its name owns the same keys again. */
   readonly name: string;
   /** Identity of the process. It changes with a restart, in which the process loses its counts. */
   readonly id: string;
@@ -16,7 +16,7 @@ export interface RingMember {
 }
 
 export class Ring {
-  /** In order of their names. */
+  /** Sorted by name. */
   readonly members: readonly RingMember[];
   readonly #hashes: Int32Array;
 
@@ -27,7 +27,7 @@ export class Ring {
     );
   }
 
-  /** The index of the owner of a key, of all members or of those marked in `among`; -1 if there is none. */
+  /** The index of the owner of a key among all members, or among those marked in `among`; -1 if there is none. */
   owner(lo: number, hi: number, among?: readonly boolean[]): number {
     const hashes = this.#hashes;
     let first = -1;
@@ -43,7 +43,7 @@ export class Ring {
     return first;
   }
 
-  /** The owner of a key, and the members that would own it after each other; `count` of them. */
+  /** The first `count` members for a key: its owner, and those that would own it next. */
   first(count: number, lo: number, hi: number): readonly RingMember[] {
     const hashes = this.#hashes;
     const scores: number[] = [];
@@ -65,7 +65,7 @@ export class Ring {
     return found.flatMap((at) => this.members[at] ?? []);
   }
 
-  /** The other members, when this one is gone. */
+  /** The ring without this member. */
   without(id: string): Ring {
     return this.find(id) === undefined
       ? this

@@ -12,9 +12,9 @@ import { groupSecretKey } from "#sync/keys.ts";
 
 const BYTES = 32;
 const MAX_BYTES = 1024;
-/** Milliseconds before the store is asked again. */
+/** Milliseconds before the store is tried again. */
 const RETRY_MS = 1_000;
-/** Milliseconds in which an agent that knows the secret can replace an unusable value, before one that does not will. */
+/** Milliseconds that agents which know the secret have to replace an unusable value before other agents do. */
 const OTHERS_MS = 5_000;
 
 /** Keys for different uses, all derived from the secret. */
@@ -51,17 +51,17 @@ interface FollowSecretOptions {
   readonly group: string;
   readonly clock: Clock;
   readonly log: Log;
-  /** Called when the secret is known, and each time that it is another one. */
+  /** Called when the secret becomes known, and each time that it changes. */
   readonly known: (secret: GroupSecret) => void;
   /** Called with the reason when the value in the store cannot be used. */
   readonly unusable: (why: string) => void;
 }
 
 /**
- * Follows the secret of a group until the signal aborts, and makes one where there is none. A secret that was deleted is
- * written again by agents that know it, so that later members share counts with earlier ones. A value that cannot
- * be used is reported once, and replaced: by the secret that an agent knows, which stays in use, or after some seconds by
- * a new one. Otherwise agents that start later would never learn a secret.
+ * Follows the secret of a group until the signal aborts, and creates one if there is none. Agents that know a deleted
+ * secret write it again, so that later members share counts with earlier ones. An unusable value is reported once, and
+ * replaced: an agent that knows the secret writes it at once, and others write a new one after some seconds. Otherwise
+ * agents that start later would never learn a secret.
  */
 export async function followSecret(
   { store, group, clock, log, known, unusable }: FollowSecretOptions,
@@ -79,12 +79,12 @@ export async function followSecret(
     }
     warned = true;
   };
-  /** Writes the secret in place of the value of this revision; 0 stands for none. */
-  const leave = (revision = 0) =>
+  /** Writes the secret if the value still has this revision; 0: if there is no value. */
+  const putSecret = (revision = 0) =>
     store.commit([{ kind: "put", key, value: bytes }], { guards: [{ key, revision }] });
   const repair = (revision: number, delayMs: number): void => {
     endRepair = clock.alarm(delayMs, () => {
-      leave(revision).catch((thrown: unknown) => {
+      putSecret(revision).catch((thrown: unknown) => {
         failed(thrown);
         if (!signal.aborted) repair(revision, OTHERS_MS);
       });
@@ -92,9 +92,9 @@ export async function followSecret(
   };
   while (!signal.aborted) {
     try {
-      await leave();
+      await putSecret();
       for await (const { puts, deletes } of store.watch([key], signal)) {
-        if (deletes.includes(key)) await leave();
+        if (deletes.includes(key)) await putSecret();
         const entry = puts.find((each) => each.key === key);
         if (entry === undefined) continue;
         endRepair();

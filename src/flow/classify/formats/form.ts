@@ -5,7 +5,7 @@ import { MALFORMED, type Unreadable } from "../unreadable.ts";
 const FORM_TYPE = /^\s*application\/x-www-form-urlencoded\s*(?:;|$)/i;
 const OTHER_CHARSET = /;\s*charset\s*=\s*(?!"?utf-?8"?\s*(?:;|$))/i;
 
-/** Whether a body with these headers may be a form in UTF-8. So may one without a type, because servers guess it. */
+/** Whether a body with these headers may be a form in UTF-8. One without a type may be, because servers guess the type. */
 export function isFormType(type: string | undefined, encoding: string | undefined): boolean {
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") return false;
   return type === undefined || (FORM_TYPE.test(type) && !OTHER_CHARSET.test(type));
@@ -20,8 +20,8 @@ export function queryOf(target: string): string {
 
 /**
  * The value of a field; undefined without one. Forms that services read in different ways are unreadable, because clients
- * could use the difference: a field that is there twice, a second one under a name that some services take for it, and `;`,
- * at which some services split.
+ * could use the difference: a repeated field, a second field whose name some services read as the same, and `;`, at which
+ * some services split.
  */
 export function fieldOf(form: string, name: string): string | Unreadable | undefined {
   if (form.includes(";")) return MALFORMED;
@@ -55,8 +55,8 @@ const BRACKET = 0x5b;
 const NO_BYTE = -1;
 
 /**
- * Compares an encoded name without decoding it, because most are others. Ambiguous names equal the wanted one only without
- * leading blanks, or up to a blank, a NUL or a bracket.
+ * Compares an encoded name without decoding it, because most names differ. A name is ambiguous if it equals the wanted one
+ * only without its leading blanks, or only up to a blank, a NUL or a bracket.
  */
 function matchName(
   form: string,

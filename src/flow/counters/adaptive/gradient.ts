@@ -6,23 +6,23 @@
 
 import type { AdaptiveBounds } from "../../rules.ts";
 
-/** A window ends with so many flows after this time, ms, or with the few after the longer one. */
+/** A window ends after `WINDOW_MS` with `FLOWS` ended flows, or after `LONG_WINDOW_MS` with `FEW_FLOWS`. */
 const FLOWS = 100;
 const WINDOW_MS = 200;
 const FEW_FLOWS = 20;
 const LONG_WINDOW_MS = 2_000;
-/** Part of the flows in flight at a change of the limit that end before the next window begins: they met the old limit. */
+/** A window begins when this part of the old limit has ended after a change: those flows met the old limit. */
 const TURNOVER = 1.25;
 
-/** A cut leaves this part of the concurrency at which flows just do not queue, and at least that part of the limit. */
+/** A cut goes to this part of the concurrency at which flows begin to queue, but at most halves the limit. */
 const BELOW_KNEE = 0.95;
 const DEEPEST_CUT = 0.5;
-/** Ratio of two latencies that no chance explains. */
+/** Latencies that differ by less than this factor count as noise. */
 const NOISE = 1.25;
 /** Factor by which a limit rises again to test whether its cut was of any use. */
 const TEST_RISE = 1.5;
 
-/** Ratio of latency and baseline below which no queue is noticed: then each further step is larger by a part of the limit. */
+/** Below this ratio of latency to baseline there is no queue, and each further step grows by this part of the limit. */
 const NO_QUEUE = 1.2;
 const FASTER = 0.05;
 const FASTEST = 0.5;
@@ -31,9 +31,9 @@ const REACHED = 0.9;
 /** Time in which the baseline follows the latency of flows that no limit held back, ms. */
 const FOLLOW_MS = 300_000;
 
-/** Flows that end within this part of the baseline, as those do that fail at once, are no measurement unless most are. */
+/** Flows that end within this part of the baseline, such as failed ones, are not measured unless most flows do. */
 const QUICK = 0.1;
-const MOST = 0.9;
+const QUICK_MAJORITY = 0.9;
 /** Differences below this are not measured, ms. */
 const SHORTEST_MS = 0.1;
 
@@ -87,7 +87,7 @@ export class Gradient {
     return Math.round(Math.min(max, Math.max(min, this.#restedLimit(now))));
   }
 
-  /** Whether a new one would be the same as this. */
+  /** Whether it knows no more than a new one. */
   isFresh(now: number): boolean {
     return now - this.#seenAt > FORGET_MS || (this.baseline === undefined && this.#flows === 0);
   }
@@ -120,8 +120,8 @@ export class Gradient {
   }
 
   /**
-   * A slot expired: its end was lost, or its flow is slower than any. That is no measurement, but where most slots expire
-   * after ends have been seen before, the service hangs, and the limit is cut.
+   * A slot expired because its end was lost or its flow is very slow. This is not a measurement. But if most slots expire
+   * although ends arrived before, the service hangs, and the limit is cut.
    */
   expired(tokens: number, now: number): void {
     if (this.#skips(tokens, now)) return;
@@ -165,7 +165,7 @@ export class Gradient {
   #meanLatency(): number {
     const all = this.#flows + this.#quickFlows;
     const mean =
-      this.#quickFlows >= all * MOST
+      this.#quickFlows >= all * QUICK_MAJORITY
         ? (this.#latency + this.#quickLatency) / all
         : this.#latency / this.#flows;
     return Math.max(SHORTEST_MS, mean);
@@ -178,7 +178,7 @@ export class Gradient {
     this.#trial = undefined;
     let baseline = latency < known ? (known + latency) / 2 : known;
     if (!this.#reached) {
-      // No flow queued because of this limit, so the latency is that of the service, whatever it is.
+      // No flow queued because of this limit, so this is the latency of the service.
       if (latency > known) baseline += (latency - known) * Math.min(1, span / FOLLOW_MS);
     } else if (trial !== undefined) baseline = this.#judge(trial, latency, known);
     this.baseline = baseline;
@@ -197,7 +197,7 @@ export class Gradient {
     const queues = latency < trial.latency * (ratio + (1 - ratio) / 4);
     if (queues) return Math.min(known, latency);
     if (latency <= known * NOISE) return (known + latency) / 2;
-    // Flows take longer than before, and not because of the limit, so it seems. The way back tells.
+    // Flows take longer than before, apparently not because of the limit. Raising it again shows whether that is so.
     this.#trial = { kind: "rise", limit: this.#limit, latency };
     this.#limit = Math.min(trial.limit, this.#limit * TEST_RISE);
     return known;

@@ -4,7 +4,7 @@
 import type { KeyTable } from "./keys/key-table.ts";
 import { SharedTables } from "./keys/shared-tables.ts";
 
-/** A bucket in a row: its state; available, mark. A row with one has 32 bytes. */
+/** The columns of a bucket: state (word), available and mark (doubles). A row with one bucket has 32 bytes. */
 const SHAPE = { words: 1, doubles: 2 } as const;
 
 /** State of a bucket that was never used: it is full, and its other numbers mean nothing. */
@@ -40,7 +40,7 @@ export function placeIn(table: KeyTable, place: number): BucketPlace {
 
 /** The tables of all rate limiters of a rulebook. */
 export class BucketTables extends SharedTables {
-  /** The bucket that is worked on where a key has no row, or its own must not change. */
+  /** A temporary bucket, for keys without a row and for reads that must not change a row. */
   readonly scratch = new BucketRow();
 
   constructor(maxKeys: number) {

@@ -1,6 +1,5 @@
-// What is remembered of the buckets that a full key table has forgotten: a count-min sketch. A key that comes back gets at
-// most the tokens that its bucket had, so forgetting a bucket never lets more pass. It may get fewer, where keys that have
-// used more share all of its cells.
+// A count-min sketch of the buckets that a full key table has forgotten. A key that returns gets at most the tokens that
+// its bucket had, so forgetting a bucket never lets more pass. It may get fewer if other keys share all of its cells.
 
 import type { BucketParams } from "../counter-engine.ts";
 import type { RefillHistory } from "./refill-history.ts";
@@ -23,9 +22,9 @@ export interface BucketLevel {
 }
 
 /**
- * Each cell holds the most of what the buckets in it lacked of the largest capacity so far: tokens, and the time at which the
- * last of them has that many. That time is measured in tokens, by what `RefillHistory` has filled since the beginning, so
- * changes of the rate need no work.
+ * Each cell holds two maxima over its buckets: the tokens that a bucket lacked of the largest capacity so far, and the time
+ * at which it will be full. That time is measured in tokens, as the total fill of `RefillHistory`, so that changes of the
+ * rate need no work.
  */
 export class ForgottenBuckets {
   /** Result of `find`. */
@@ -34,7 +33,7 @@ export class ForgottenBuckets {
   readonly #mask: number;
   readonly #missing: Float64Array;
   readonly #fullAt: Float64Array;
-  /** The largest capacity so far: a bucket gets no tokens by a capacity that falls and rises again. */
+  /** The largest capacity so far: a bucket gains no tokens when the capacity falls and rises again. */
   #capacity = 0;
   /** The latest time in any cell. */
   #lastFullAt = Number.NEGATIVE_INFINITY;
@@ -80,7 +79,7 @@ export class ForgottenBuckets {
     }
   }
 
-  /** Puts the least that the bucket of a key may hold into `found`. False if the bucket is full. */
+  /** Sets `found` to the least that the bucket of a key may hold. False if the bucket is full. */
   find(lo: number, hi: number, params: BucketParams, now: number): boolean {
     const filled = this.#refill.filledBy(now);
     let missing = Number.POSITIVE_INFINITY;
@@ -120,7 +119,7 @@ export class ForgottenBuckets {
   }
 }
 
-/** What the refill adds until so many tokens are there: whole amounts where the bucket is filled in steps. */
+/** The fill that these tokens need: a multiple of the amount if the bucket is filled in steps. */
 function fillsFor(tokens: number, { amount, continuous }: BucketParams): number {
   return continuous || amount <= 0 ? tokens : Math.ceil(tokens / amount - FILL_SLACK) * amount;
 }

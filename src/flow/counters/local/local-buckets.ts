@@ -77,7 +77,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     return this.#column?.table.count ?? 0;
   }
 
-  /** Forgets all buckets. A check that began before may still ask, and then counts in buckets that nobody shares. */
+  /** Forgets all buckets. Checks that began earlier may still ask, and count in separate buckets. */
   close(): void {
     if (this.#column !== undefined) this.#tables.leave(this.#group, this.#column);
     this.#column = undefined;
@@ -126,8 +126,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
   }
 
   /**
-   * As `takeHashed`, but takes more than there is, too: what fills the bucket pays that first. The wait is until nothing
-   * is owed.
+   * As `takeHashed`, but may leave a debt, which later fills pay first. The wait is the time until the debt is paid.
    */
   oweHashed(keyed: boolean, want: number, params: BucketParams, now: number): EngineAnswer {
     this.#owing = true;
@@ -205,8 +204,8 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
   }
 
   /**
-   * Puts the bucket of a key that another agent counts (a copy), or counted until now. What was taken here as well is
-   * subtracted from the latter.
+   * Stores a copy of a bucket that another agent counts, or takes over a bucket that it counted until now. When taking
+   * over, tokens that were taken here are subtracted.
    */
   put(lo: number, hi: number, bucket: BucketState, how: "copy" | "take over"): void {
     const now = this.#clock.now();
@@ -242,7 +241,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     return column?.table.find(lo, hi) ? placeIn(column.table, column.place) : undefined;
   }
 
-  /** What is remembered of a key without a row; undefined where that is nothing. */
+  /** The remembered state of a key without a row; undefined if nothing is remembered. */
   #scratchOf(lo: number, hi: number, now: number): BucketPlace | undefined {
     if (lo === 0 || this.#forgotten === undefined || this.#params === undefined) return undefined;
     const { scratch } = this.#tables;
@@ -251,7 +250,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     return scratch;
   }
 
-  /** The bucket of a key, with what is remembered of it where it was forgotten. Undefined when it is full, or has no room. */
+  /** The bucket of a key, restored if it was forgotten. Undefined when it is full, or the table has no room. */
   #usedRow({ lo, hi }: KeyHashWords, params: BucketParams, now: number): BucketPlace | undefined {
     const found = this.#rowOf(lo, hi);
     if (found !== undefined) {
@@ -265,7 +264,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     return row && written(row, level);
   }
 
-  /** The bucket of a key that had no row. Undefined when all keys that were looked at must stay. */
+  /** Adds a row for a key. Undefined when all examined keys must stay. */
   #newRow(lo: number, hi: number, now: number): BucketPlace | undefined {
     const { table, place } = this.#columnHashed();
     return table.insert(lo, hi, now) ? placeIn(table, place) : undefined;
@@ -280,7 +279,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
     this.#forgotten.add(lo, hi, level, params, now);
   }
 
-  /** Puts what is remembered of a key into its unused bucket. */
+  /** Restores the remembered state of a key into its unused bucket. */
   #recall(
     { doubles, d, words, w }: BucketPlace,
     { lo, hi }: KeyHashWords,
@@ -404,7 +403,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, Ev
   }
 }
 
-/** Makes a bucket one that is counted here and holds so much. */
+/** Writes a bucket that is counted here. */
 function written(row: BucketPlace, { available, mark }: BucketLevel): BucketPlace {
   row.doubles[row.d] = available;
   row.doubles[row.d + 1] = mark;

@@ -32,7 +32,7 @@ const SHAPE = { words: 1, doubles: 0 } as const;
 /** A limiter has twice as many slots as keys, and at least this many. */
 const MIN_SLOTS = 65_536;
 
-/** Lists of slots that the keys share for which a full table has no room: whoever fills one of them leaves the others. */
+/** Lists of slots that keys share for which a full table has no room. Filling one list leaves the others usable. */
 const OVERFLOW_LISTS = 256;
 
 /** Hex digits at the start of a UUID that are free of version and variant. */
@@ -61,7 +61,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
   /** The first slot of each list of keys without a row. */
   readonly #overflow = new Uint32Array(OVERFLOW_LISTS).fill(NONE);
 
-  /** The list that is being worked on, what it is known by, and its first slot. A fresh key has no slots yet. */
+  /** The current list: its kind, the hash of its key, and its first slot. A fresh key has no slots yet. */
   #where: "row" | "keyless" | "overflow" | "fresh" = "fresh";
   #lo = 0;
   #hi = 0;
@@ -83,7 +83,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     return this.#table.count;
   }
 
-  /** Number of slots held, expired ones that have not been freed yet included. */
+  /** Number of slots held, including expired slots that have not been freed. */
   get slots(): number {
     return this.#pool.count;
   }
@@ -208,7 +208,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     this.#first = known ? (table.words[table.w] ?? NONE) : NONE;
   }
 
-  /** Finds the slots of those keys without a row with which the fresh key at hand shares a list. */
+  /** Opens the overflow list that the current key shares with other keys without a row. */
   #openOverflow(): void {
     this.#where = "overflow";
     this.#lo = 0;
@@ -272,7 +272,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     return place + id.slice(PLACE_DIGITS);
   }
 
-  /** The slot that an id identifies, in the list of its key or in the one that it shares, which is then opened. */
+  /** The slot that an id identifies, in the list of its key or in its overflow list, which is then opened. */
   #find(id: string): number {
     if (!ID.test(id)) return NONE;
     this.#idHash.ofTail(id, PLACE_DIGITS);

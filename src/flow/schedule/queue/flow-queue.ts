@@ -1,5 +1,5 @@
-// The queue of one key at a scheduler. Only the flow at its head is asked about, when it might pass; all others wait without
-// any cost.
+// The queue of one key at a scheduler. The gate is asked only about the flow at the head, when it may pass; all others wait
+// at no cost.
 
 import type { Clock } from "#base/clock.ts";
 import { type Decision, grantOf, Pending, Queued } from "../../flow.ts";
@@ -18,7 +18,7 @@ export interface FlowQueueContext {
   readonly capacity: QueueCapacity;
 }
 
-/** A flow is refused when less than this many times the latency of the last answer is left. */
+/** A flow is refused when its remaining time is less than this many times the latency of the last answer. */
 const TOO_LATE = 2;
 
 /** Bytes of the objects of one queued flow, measured, without the flow itself. */

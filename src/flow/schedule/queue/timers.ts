@@ -1,5 +1,4 @@
-// The timers of all queues, on one alarm of the clock: an agent in which thousands of flows wait sets one timer of its
-// runtime.
+// The timers of all queues, on one alarm of the clock: thousands of waiting flows need a single timer of the runtime.
 
 import type { Clock } from "#base/clock.ts";
 import { Heap, type HeapItem } from "./heap.ts";
@@ -46,7 +45,7 @@ export class Timers {
 
   cancel(timer: Timer): void {
     this.#heap.remove(timer);
-    // An alarm that rings for nothing does no harm, so only the last timer takes it along.
+    // An alarm without a timer is harmless, so only cancelling the last timer stops it.
     if (this.#heap.size === 0) this.#disarm();
   }
 

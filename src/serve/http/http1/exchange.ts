@@ -233,10 +233,10 @@ export class Http1Exchange extends HttpExchange {
   protected override handlerPending(reply: Promise<unknown>): void {
     const pipeline = this.#pipeline;
     pipeline.running++;
-    const rest = () => {
+    const handlerDone = () => {
       pipeline.running--;
     };
-    reply.then(rest, rest);
+    reply.then(handlerDone, handlerDone);
     this.#awaitClose();
   }
 

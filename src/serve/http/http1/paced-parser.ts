@@ -29,7 +29,7 @@ export class PacedParser implements QueuedReader {
   #held: Buffer | undefined;
   /** The same while the connection is queued. */
   #waiting: PooledBytes | undefined;
-  #inLine = false;
+  #queued = false;
   /** The caller has closed its half behind bytes that are held. */
   #ended = false;
 
@@ -75,7 +75,7 @@ export class PacedParser implements QueuedReader {
   }
 
   work(): boolean {
-    this.#inLine = false;
+    this.#queued = false;
     const held = this.#take();
     // Before its bytes are parsed: Node's server may pause it again.
     this.#socket.resume();
@@ -96,8 +96,8 @@ export class PacedParser implements QueuedReader {
     this.#socket.pause();
     if (this.#held !== undefined) this.#waiting = this.#scheduler.buffers.store(this.#held);
     this.#held = undefined;
-    if (this.#inLine) return;
-    this.#inLine = true;
+    if (this.#queued) return;
+    this.#queued = true;
     this.since = this.#scheduler.now();
     this.#scheduler.enqueue(this);
   }

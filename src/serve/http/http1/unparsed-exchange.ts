@@ -88,7 +88,7 @@ class UnparsedExchange extends HttpExchange {
     return false;
   }
 
-  /** A refusal leaves nothing taken. */
+  /** A refusal holds no slots. */
   protected releaseUnlessTaken(): void {}
 
   protected abortReply(): void {

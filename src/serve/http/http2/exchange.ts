@@ -153,11 +153,11 @@ class Http2Exchange extends HttpExchange implements Exchange {
     const kept = this.#reserved;
     this.#reserved = 0;
     if (!fits) this.fail(tooManyBuffered());
-    const rest = () => {
+    const handlerDone = () => {
       stream.release(kept);
       stream.handlerFinished();
     };
-    reply.then(rest, rest);
+    reply.then(handlerDone, handlerDone);
   }
 
   /**

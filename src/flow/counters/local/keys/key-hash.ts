@@ -23,14 +23,14 @@ export class KeyHash {
     return new KeyHash(Math.floor(chance() * WORD), Math.floor(chance() * WORD));
   }
 
-  /** Hashes a text. Free when it is the same as last time, as in a check that many limiters are keyed by. */
+  /** Hashes a text. Costs nothing if the text is the same as last time, as when many limiters share a key label. */
   of(text: string): void {
     if (text === this.#text) return;
     this.ofTail(text, 0);
     this.#text = text;
   }
 
-  /** Puts the hash of a key, which another process made with the same seed, in place of a result. */
+  /** Sets the result to a hash that another process computed with the same seed. */
   set(lo: number, hi: number): void {
     this.#text = undefined;
     this.lo = lo;

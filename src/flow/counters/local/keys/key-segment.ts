@@ -9,7 +9,7 @@ const MAX_BYTES = 256 * 1024;
 const MIN_ROWS = 8;
 /** Filled part at which a segment is rebuilt. */
 const LOAD = 0.8;
-/** Room that a rebuild leaves, so that it is paid for by the inserts before the next one. */
+/** A rebuild leaves room for this many times the keys, so that its cost is spread over many inserts. */
 const ROOM = 1.25;
 
 /** Number of words and of doubles that a column has in each row. */
@@ -53,7 +53,7 @@ export class RowLayout<Column> {
   }
 }
 
-/** Number of rows that hold so many keys with room for more. */
+/** Number of rows for this many keys, with room for more. */
 export function rowsFor(keys: number): number {
   return Math.max(MIN_ROWS, Math.ceil((keys * ROOM) / LOAD));
 }

@@ -1,11 +1,11 @@
 // Keyed storage: numbers by the hash of a key, in segments that split when they are full (extendible
 // hashing), so that no insert moves more than one segment. Several limiters can share a table: each has a column,
-// and a key that they all count is looked up once. Bounded: a full table looks at a few keys per insert, and forgets the
+// and a key that they all count is looked up once. Bounded: a full table examines a few keys per insert, and evicts the
 // one whose loss matters least.
 
 import { type ColumnShape, KeySegment, RowLayout, rowsFor } from "./key-segment.ts";
 
-/** What the owner of a column says about its numbers of a key, which are given by their arrays and offsets. */
+/** The owner of a column decides which keys may be evicted. The numbers of a key are given by arrays and offsets. */
 export interface EvictionPolicy {
   /**
    * How much it matters at the time `now` to forget a key: 0 if a fresh key would get the same answers, and Infinity if the
@@ -38,7 +38,7 @@ export interface Column {
 
 class OwnedColumn implements Column {
   readonly table: KeyTable;
-  /** Undefined once it left. Segments that have not been looked at since still have its numbers. */
+  /** Undefined once it left. Segments that have not been used since still have its numbers. */
   owner: EvictionPolicy | undefined;
   place = 0;
 
@@ -52,8 +52,8 @@ type Layout = RowLayout<OwnedColumn>;
 type Segment = KeySegment<OwnedColumn>;
 
 /** Keys, and rows, that are examined when a full table needs room: bounds the cost of one insert under attack. */
-const LOOKS = 16;
-const MAX_ROWS_LOOKED_AT = 256;
+const MAX_KEYS_EXAMINED = 16;
+const MAX_ROWS_EXAMINED = 256;
 
 const NO_DOUBLES = new Float64Array(0);
 const NO_WORDS = new Uint32Array(0);
@@ -117,7 +117,7 @@ export class KeyTable {
     this.#lo = 0;
   }
 
-  /** Free when it is the key of the last `find` or `insert`, as in a check that asks all owners of columns. */
+  /** Costs nothing for the key of the last `find` or `insert`, as when several limiters of a check share the table. */
   find(lo: number, hi: number): boolean {
     if (lo === this.#lo && hi === this.#hi) return true;
     const segment = this.#segmentOf(hi);
@@ -128,7 +128,7 @@ export class KeyTable {
     return true;
   }
 
-  /** Adds an absent key with all its numbers 0. False when the table is full and none of the keys looked at may be forgotten. */
+  /** Adds an absent key with all its numbers 0. False when the table is full and no examined key may be forgotten. */
   insert(lo: number, hi: number, now: number): boolean {
     if (this.count >= this.#maxKeys && !this.evict(now)) return false;
     let segment = this.#segmentOf(hi) ?? this.#first();
@@ -187,7 +187,7 @@ export class KeyTable {
     search.row = this.#nextRow;
     let least = Number.POSITIVE_INFINITY;
     let keys = 0;
-    for (let rows = 0; rows < MAX_ROWS_LOOKED_AT && keys < LOOKS; rows++) {
+    for (let rows = 0; rows < MAX_ROWS_EXAMINED && keys < MAX_KEYS_EXAMINED; rows++) {
       const segment = this.#segments[search.segment];
       if (segment === undefined || search.row >= segment.rows) {
         search.segment = search.segment + 1 < this.#segments.length ? search.segment + 1 : 0;
@@ -216,7 +216,7 @@ export class KeyTable {
     this.#lo = 0;
   }
 
-  /** The segment of a key, in the layout of now. */
+  /** The segment of a key, in the current layout. */
   #segmentOf(hi: number): Segment | undefined {
     const segment = this.#directory[this.#index(hi)];
     if (segment === undefined || segment.layout === this.#layout) return segment;
@@ -317,7 +317,7 @@ function moveRows(from: Segment, zero: Segment, one: Segment, bit: number): void
   }
 }
 
-/** How much the column for which it matters most would lose. The segment may have an old layout, with columns that have left. */
+/** The greatest loss among the columns. The segment may have an old layout, with columns that have left. */
 function lossOf(segment: Segment, row: number, now: number): number {
   const { columns } = segment.layout;
   const { doubles, words } = segment;
