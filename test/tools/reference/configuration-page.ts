@@ -1,11 +1,11 @@
 // Writes the reference page of all configuration keys. The committed page under `docs/` must equal it.
 
-import { ineffectiveGroups, ineffectiveReason } from "../ineffective.ts";
-import { defaultConfigPath } from "../load.ts";
-import { nameOf } from "../read/variables.ts";
-import type { LeafRow, Row, Table } from "../table/row.ts";
-import { LONGEST_MS, wantedOf } from "../table/value.ts";
-import { branches, joined, PROCESSES, type ProcessName } from "../tree.ts";
+import { ineffectiveGroups, ineffectiveReason } from "#config/ineffective.ts";
+import { defaultConfigPath } from "#config/load.ts";
+import { nameOf } from "#config/read/variables.ts";
+import type { LeafRow, Row, Table } from "#config/table/row.ts";
+import { LONGEST_MS, wantedOf } from "#config/table/value.ts";
+import { branches, joined, PROCESSES, type ProcessName } from "#config/tree.ts";
 
 const ALL: readonly ProcessName[] = ["agent", "controller", "injector"];
 
