@@ -2,14 +2,7 @@
 // those that are set, once, at start. A test compares the first table with the keys that a running process really reads.
 
 import type { Loaded } from "./load.ts";
-import {
-  type AgentConfig,
-  type ConfigOf,
-  type ControllerConfig,
-  leaves,
-  PROCESSES,
-  type ProcessName,
-} from "./tree.ts";
+import type { AgentConfig, ConfigOf, ControllerConfig, ProcessName } from "./tree.ts";
 
 export interface IneffectiveEntry {
   /** A key, or an object with everything inside it. The first entry that fits a key counts. */
@@ -241,13 +234,6 @@ export function ineffectiveReason(
 
 function roleInStandalone(process: ProcessName): TreeRole {
   return process === "agent" ? "standalone" : process === "controller" ? "part" : "process";
-}
-
-/** Every leaf of a tree that has no effect yet. */
-export function ineffectiveKeys(process: ProcessName, role?: TreeRole): readonly string[] {
-  return leaves(PROCESSES[process].table)
-    .map(({ path }) => path)
-    .filter((path) => ineffectiveReason(process, path, role) !== undefined);
 }
 
 export interface IneffectiveSetting {

@@ -3,12 +3,11 @@ import { test } from "node:test";
 import {
   covers,
   INEFFECTIVE,
-  ineffectiveKeys,
   ineffectiveReason,
   ineffectiveSettings,
 } from "#config/ineffective.ts";
 import { leaves, PROCESSES } from "#config/tree.ts";
-import { configOf, recordReads } from "../kit/sluice/config.ts";
+import { configOf, ineffectiveKeys, recordReads } from "../kit/sluice/config.ts";
 
 test("every entry of the table names a key", () => {
   for (const process of ["agent", "controller", "injector"] as const) {

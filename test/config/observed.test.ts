@@ -7,8 +7,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { ineffectiveKeys } from "#config/ineffective.ts";
 import { leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
+import { ineffectiveKeys } from "../kit/sluice/config.ts";
 
 interface Observation {
   /** An object of the configuration; empty for the root. */
@@ -78,20 +78,45 @@ const OBSERVED: readonly Observation[] = [
   row("client.proxy", "http https", "client/grpc-proxy", "cleartext and TLS are tunnelled"),
   row("client.proxy", "no_proxy", "client/http/proxies", "no_proxy: host names, subdomains"),
   row("counters", "engine redis.url", "counters/redis/one-limit", "three agents at five times"),
-  row("counters", "lease.duration", "counters/leases/leased-buckets", "counters.lease.duration: the"),
-  row("counters", "lease.enabled", "counters/leases/leased-buckets", "counters.lease.enabled false"),
-  row("counters", "lease.max_keys", "counters/leases/leased-buckets", "counters.lease.max_keys: fur"),
+  row(
+    "counters",
+    "lease.duration",
+    "counters/leases/leased-buckets",
+    "counters.lease.duration: the",
+  ),
+  row(
+    "counters",
+    "lease.enabled",
+    "counters/leases/leased-buckets",
+    "counters.lease.enabled false",
+  ),
+  row(
+    "counters",
+    "lease.max_keys",
+    "counters/leases/leased-buckets",
+    "counters.lease.max_keys: fur",
+  ),
   row("counters.peers", "timeout", PEERS, "an agent that is frozen is away until it goes on"),
   row("counters.peers", "max_pending", "counters/requests", "a bounded number waits"),
   row("counters.peers", "probe_interval", "counters/requests", "probes until one succeeds"),
   row("counters.redis", "cluster nodes", REDIS, "a cluster: keys of all nodes"),
   row("counters.redis", "max_pending", "counters/requests", "a bounded number waits"),
   row("counters.redis", "namespace", REDIS, "counters.redis.sentinel.username and password"),
-  row("counters.redis", "username password", "counters/redis/outages", "a user of an access control"),
+  row(
+    "counters.redis",
+    "username password",
+    "counters/redis/outages",
+    "a user of an access control",
+  ),
   row("counters.redis", "probe_interval", "counters/requests", "probes until one succeeds"),
   row("counters.redis.sentinel", "addresses master", REDIS, "Sentinel: the master is"),
   row("counters.redis.sentinel", "username password", REDIS, "counters.redis.sentinel.username"),
-  row("counters.redis", "timeout", "counters/redis/outages", "a frozen Redis costs callers one time"),
+  row(
+    "counters.redis",
+    "timeout",
+    "counters/redis/outages",
+    "a frozen Redis costs callers one time",
+  ),
   row("counters.redis.tls", "ca_file cert_file key_file", REDIS, "TLS with certificates of both"),
   row("counters.redis.tls", "insecure_skip_verify", REDIS, "counters.redis.tls.insecure_skip_v"),
   row("crashreport", "attach_stack_trace", "daemon/crash-report", "crashreport.attach_stack_tr"),
@@ -103,7 +128,12 @@ const OBSERVED: readonly Observation[] = [
     ": a crash is reported as an envelope",
   ),
   row("crashreport", "disabled sample_rate", "daemon/crash-report", "nothing is reported without"),
-  row("dist_cache", "bind_addr memberlist_bind_addr", "counters/peers/security", "a port that a pers"),
+  row(
+    "dist_cache",
+    "bind_addr memberlist_bind_addr",
+    "counters/peers/security",
+    "a port that a pers",
+  ),
   row("dist_cache", "memberlist_advertise_addr", "agent/peers", "dist_cache.memberlist_advertise"),
   row("dist_cache", "replica_count", PEERS, "with two copies a killed agent loses nothing"),
   row("dist_cache", "sync_replication", "counters/peers/copies", "synchronous copies are written"),
