@@ -10,7 +10,7 @@ import type { Log } from "#base/log.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
 import type { RefusedConnection, ServerMeter } from "#base/server-meter.ts";
 import type { RequestHandler } from "#h2/exchange.ts";
-import { Http2Server } from "#h2/http2-server.ts";
+import { Http2Server, type Http2Settings } from "#h2/http2-server.ts";
 import type { ReadScheduler } from "#h2/read-scheduler.ts";
 import type { Descriptors } from "#wire/protobuf/descriptors.ts";
 import type { AccessControl } from "./administration.ts";
@@ -187,12 +187,29 @@ async function http2Transport(
   return new Http2Server({
     handleRequest,
     repliesUnread,
-    settings: { ...settings.http, ...settings.grpc },
+    settings: http2Settings(settings),
     scheduler,
     clock,
     log,
     meter,
   });
+}
+
+/** Named one by one, because a copy of all keys would read those that have no effect on this port. */
+function http2Settings({ http, grpc }: PortSettings): Http2Settings {
+  const { idle_timeout, max_header_bytes, max_headers } = http;
+  const { read_header_timeout, read_timeout, write_timeout } = http;
+  const { max_connection_age, max_connection_age_grace } = grpc;
+  return {
+    idle_timeout,
+    max_connection_age,
+    max_connection_age_grace,
+    max_header_bytes,
+    max_headers,
+    read_header_timeout,
+    read_timeout,
+    write_timeout,
+  };
 }
 
 function reflection(

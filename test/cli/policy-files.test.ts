@@ -1,6 +1,7 @@
 // The files that `sluice policy check` accepts, and what it says of those that it cannot read.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -39,6 +40,14 @@ describe("sluice policy check", () => {
         /^sluice: .*none\.yaml: wanted a file that can be read, got ENOENT[^\n]*\n$/,
       );
     }
+  });
+
+  it("does not wait for a writer of a pipe in a directory", async (t) => {
+    const folder = folderOf(t, { "good.yaml": LIMITED });
+    execFileSync("mkfifo", [join(folder, "pipe.yaml")]);
+    const { code, err } = await run(["policy", "check", folder]);
+    assert.equal(code, 64);
+    assert.match(err, /pipe\.yaml: wanted a regular file, got a pipe\n$/);
   });
 
   it("names every file that cannot be read, with its control characters escaped", async (t) => {

@@ -31,6 +31,9 @@ test("the level of one component changes by its route, and a mistake is answered
   const unknown = await levels("PUT", `${LEVELS}/rules?level=debug&for=5m&by=ann`);
   assert.equal(unknown.status, 400);
   assert.equal(unknown.message, "wanted only level in the query, got for, by");
+  const twice = await levels("PUT", `${LEVELS}/rules?level=debug&level=info`);
+  assert.equal(twice.status, 400);
+  assert.equal(twice.message, "wanted level once in the query, got it 2 times");
   assert.equal((await levels("DELETE", `${LEVELS}?level=debug`)).status, 400);
   const noComponent = await levels("PUT", `${LEVELS}/rool?level=debug`);
   assert.equal(noComponent.status, 404);

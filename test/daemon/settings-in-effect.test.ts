@@ -289,7 +289,8 @@ function inCluster(t: TestContext): Env {
 }
 
 /** Files that join the parts of a process and hand them their settings. */
-const ASSEMBLY = /^(?:(?:agent|cli|config|injector|daemon|standalone)\/|controller\/[^/]+$)/;
+const ASSEMBLY =
+  /^(?:(?:agent|cli|config|daemon|standalone)\/|controller\/[^/]+$|injector\/(?:config|process|settings-from-config)\.ts$)/;
 
 const isReadByPart = (run: Reads, path: string) =>
   [...(run.get(path) ?? [])].some((file) => !ASSEMBLY.test(file));

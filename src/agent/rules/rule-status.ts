@@ -15,7 +15,7 @@ import { RuleSnapshot } from "./rule-snapshot.ts";
  */
 export function followRules(
   process: SluiceProcess,
-  { etcd: { namespace }, agent_info: { agent_group: group } }: AgentConfig,
+  { etcd, agent_info: { agent_group: group } }: AgentConfig,
   book: Rulebook,
   snapshotPath: string,
   planChanged: (rejected: RuleFaults["rejected"]) => void,
@@ -30,7 +30,7 @@ export function followRules(
       ? undefined
       : new RuleSnapshot({
           path: snapshotPath,
-          owner: { group, namespace },
+          owner: { group, namespace: etcd.namespace },
           clock,
           log,
           inUse: (savedAt) => status.showSnapshot(snapshotPath, savedAt),

@@ -213,7 +213,7 @@ async function readAndCompile(
   }
   const configs = withDynamic ? files.filter(isDynamic) : [];
   const read = await allOf([
-    ...policies.map((file) => readPolicy(file, stdinName, terminal)),
+    ...policies.map((file) => readPolicy(file, names, stdinName, terminal)),
     ...configs.map(readDynamic),
   ]);
   const texts = read.slice(0, policies.length).map((text) => ({ ...text, namespace }));
@@ -268,12 +268,16 @@ async function readDynamic(source: string): Promise<PolicyText> {
   return { source, defaultName: "", text: await readTextFile(source, MAX_BYTES) };
 }
 
+/** A pipe is read only if it was named itself: one in a directory might never have a writer. */
 async function readPolicy(
   file: string,
+  names: readonly string[],
   stdinName: string,
   terminal: Terminal,
 ): Promise<PolicyText> {
-  const text = await readSource(terminal, file, MAX_BYTES);
+  const text = await (names.includes(file)
+    ? readSource(terminal, file, MAX_BYTES)
+    : readTextFile(file, MAX_BYTES));
   // YAML text never contains NUL, and the findings of a YAML parser in a binary file would not help.
   if (text.includes("\0")) {
     const wanted = "wanted a policy as text, got a binary file";

@@ -5,8 +5,8 @@ import {
   controlPoint,
   endpoint,
   hostPort,
+  keyPart,
   memberName,
-  someText,
 } from "../table/format.ts";
 import {
   bool,
@@ -27,7 +27,7 @@ import { clientConfig } from "./client.ts";
 export const agentInfoConfig = table("AgentInfoConfig", "Identity of this agent.", {
   agent_group: string(
     "default",
-    someText,
+    keyPart,
     "Group of this agent. All agents of a group receive the same policies.",
   ),
 });

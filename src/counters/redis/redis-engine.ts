@@ -30,6 +30,7 @@ export async function openRedis(
 ): Promise<OpenedEngine> {
   const { group, clock, log, members, context } = options;
   const { maxKeys, observer } = context;
+  const { namespace } = settings;
   let loggedMisconfiguration = false;
   const connection = new RedisConnection({
     settings,
@@ -75,7 +76,7 @@ export async function openRedis(
   const noRoom = () => observer.anomaly("keys_overflow");
   const limiterOf = (name: CounterName): RedisLimiter => {
     const bounds = { maxKeys, chance: Math.random };
-    const keys = new KeySpace(settings.namespace, group, name, bounds);
+    const keys = new KeySpace(namespace, group, name, bounds);
     return { requests, clock, keys, noRoom };
   };
   return {

@@ -7,8 +7,15 @@ import type { LogLevels } from "./levels.ts";
 const PATH = "/v1/log/levels";
 
 /** An ignored parameter would look as if it had an effect. @throws Fault INVALID_ARGUMENT that names it */
-function refuseUnknown({ query }: HttpRequest, known: readonly string[]): void {
+function refuseIgnored({ query }: HttpRequest, known: readonly string[]): void {
   const unknown = [...new Set(query.keys())].filter((name) => !known.includes(name));
+  if (unknown.length === 0 && query.size > known.length) {
+    const [name = ""] = known;
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      `wanted ${name} once in the query, got it ${query.size} times`,
+    );
+  }
   if (unknown.length === 0) return;
   const wanted =
     known.length === 0 ? "no query parameters" : `only ${known.join(", ")} in the query`;
@@ -29,7 +36,7 @@ export function logRoutes(levels: Pick<LogLevels, "current" | "change">): readon
     act: (request: HttpRequest) => void,
   ): Route => {
     const handle = (request: HttpRequest) => {
-      refuseUnknown(request, method === "PUT" ? ["level"] : []);
+      refuseIgnored(request, method === "PUT" ? ["level"] : []);
       act(request);
       return reply();
     };

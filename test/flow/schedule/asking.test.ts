@@ -137,13 +137,13 @@ it("a failed answer fails only the flow it was about, and the next one is asked 
 const MEAN: Chance = () => 1 - Math.exp(-1);
 
 /** A quota scheduler whose buckets agents share, and the times at which it asks, ms after the start. */
-function quotaBench(alone: boolean, capacity: number, perSecond: number) {
+function quotaBench(exclusive: boolean, capacity: number, perSecond: number) {
   const asked: number[] = [];
   const rule = quotaRule({ tokensLabelKey: "cost" });
   const bench = new SchedulerBench(rule, quota(capacity, perSecond), (context) => {
     const start = context.clock.now();
     class Shared extends LocalBuckets {
-      readonly alone = alone;
+      readonly exclusive = exclusive;
       override take(...args: Parameters<LocalBuckets["take"]>): EngineAnswer {
         asked.push(context.clock.now() - start);
         return super.take(...args);
@@ -159,14 +159,14 @@ function quotaBench(alone: boolean, capacity: number, perSecond: number) {
 }
 
 it("a queue leaves tokens to those of other agents for a pause, unless this agent is alone", () => {
-  for (const alone of [false, true]) {
-    const { bench, asked } = quotaBench(alone, 1, 1);
+  for (const exclusive of [false, true]) {
+    const { bench, asked } = quotaBench(exclusive, 1, 1);
     bench.ask();
     bench.ask();
     bench.clock.advance(3_000);
     assert.equal(asked.length, 3, `${asked}`);
     const pause = (asked[2] ?? 0) - 1_000;
-    assert.ok(alone ? pause < 1e-6 : pause > 1, `alone ${alone}: ${pause} ms`);
+    assert.ok(exclusive ? pause < 1e-6 : pause > 1, `exclusive ${exclusive}: ${pause} ms`);
     assert.deepEqual(bench.left, NOTHING_LEFT);
   }
 });
