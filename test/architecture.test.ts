@@ -145,7 +145,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
   base: ["async", "http", "net", "text"],
   flow: ["counters", "overload"],
-  policy: ["document", "diagram", "reference"],
+  policy: ["document", "diagram"],
   promql: ["syntax"],
   wire: ["access-log", "check", "check-json", "json", "otlp", "protobuf"],
   telemetry: ["log", "metrics", "flows", "alerts", "crash"],
@@ -209,7 +209,6 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       validate: ["document", "language", "walk.ts"],
       compile: ["document", "language", "compiled.ts", "message.ts", "walk.ts"],
       diagram: ["language", "compiled.ts"],
-      reference: ["document", "language", "compiled.ts", "message.ts", "validate"],
     },
   },
   api: {

@@ -13,9 +13,25 @@ interface Subcommand {
 const CONFIG_PATH = {
   "--config-path PATH": "configuration file, or the directory that holds it",
 } as const;
-const CONFIG_FLAGS = {
+
+const configOf = (process: string) =>
+  ({
+    usage: "[--config-path PATH] [--json]",
+    about: `print the ${process}'s settings and the source of each`,
+    flags: { ...CONFIG_PATH, "--json": "print JSON instead of YAML" },
+  }) as const;
+
+/** Certificates for a call of a server. */
+const tlsFlags = (server: string) =>
+  ({
+    "--ca FILE": `certificate authorities for the certificate of the ${server}`,
+    "--cert FILE": "client certificate",
+    "--key FILE": "private key of the client certificate",
+  }) as const;
+
+const DIRECTORIES = {
+  "--policies DIR…": "directory of policy documents (*.yaml, *.yml, *.json)",
   ...CONFIG_PATH,
-  "--json": "print JSON instead of YAML",
 } as const;
 
 const AGENT_GROUP = {
@@ -33,9 +49,7 @@ const POLICIES = {
 export const CONTROLLER_FLAGS = {
   "--controller ADDRESS":
     "the controller, as HOST:PORT, URL or unix:/PATH; by default the address of administration in the configuration that a controller started here would read (SVC_CONTROLLER_SERVER_LISTENER_ADDR)",
-  "--ca FILE": "certificate authorities for the certificate of the controller",
-  "--cert FILE": "client certificate",
-  "--key FILE": "private key of the client certificate",
+  ...tlsFlags("controller"),
   "--token-path FILE":
     "file with the administration token; by default SVC_CONTROLLER_SERVER_ADMINISTRATION_TOKEN",
   "--json": "print JSON",
@@ -46,10 +60,7 @@ export const SUBCOMMANDS = {
     usage: "--policies DIR… [--config-path PATH]",
     about:
       "run agent and controller in one process; policies come from directories, which are watched",
-    flags: {
-      "--policies DIR…": "directory of policy documents (*.yaml, *.yml, *.json)",
-      ...CONFIG_PATH,
-    },
+    flags: DIRECTORIES,
   },
   agent: {
     usage: "[--config-path PATH]",
@@ -59,10 +70,7 @@ export const SUBCOMMANDS = {
   controller: {
     usage: "[--policies DIR]… [--config-path PATH]",
     about: "run a controller that shares a store with agents",
-    flags: {
-      "--policies DIR…": "directory of policy documents (*.yaml, *.yml, *.json)",
-      ...CONFIG_PATH,
-    },
+    flags: DIRECTORIES,
   },
   injector: {
     usage: "[--config-path PATH]",
@@ -87,9 +95,7 @@ export const SUBCOMMANDS = {
     flags: {
       "--address ADDRESS":
         "the agent, as HOST:PORT, URL or unix:/PATH; by default server.listener.addr (SVC_AGENT_SERVER_LISTENER_ADDR) of the configuration that an agent started here would read",
-      "--ca FILE": "certificate authorities for the certificate of the agent",
-      "--cert FILE": "client certificate",
-      "--key FILE": "private key of the client certificate",
+      ...tlsFlags("agent"),
       "--control-point NAME": "the control point of the request (default ingress)",
       "--method METHOD": "the method of the request (default GET)",
       "--path PATH": "the path of the request (default /)",
@@ -197,21 +203,9 @@ export const SUBCOMMANDS = {
       "--json": "print JSON instead of tables",
     },
   },
-  "agent config": {
-    usage: "[--config-path PATH] [--json]",
-    about: "print the agent's settings and the source of each",
-    flags: CONFIG_FLAGS,
-  },
-  "controller config": {
-    usage: "[--config-path PATH] [--json]",
-    about: "print the controller's settings and the source of each",
-    flags: CONFIG_FLAGS,
-  },
-  "injector config": {
-    usage: "[--config-path PATH] [--json]",
-    about: "print the injector's settings and the source of each",
-    flags: CONFIG_FLAGS,
-  },
+  "agent config": configOf("agent"),
+  "controller config": configOf("controller"),
+  "injector config": configOf("injector"),
   completion: {
     usage: "bash|zsh|fish",
     about:

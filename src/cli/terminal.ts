@@ -2,7 +2,7 @@
 
 import { styleText } from "node:util";
 import { Fault } from "#base/fault.ts";
-import { decodeUtf8 } from "#runtime/life/text-file.ts";
+import { decodeUtf8, readTextFileOrPipe } from "#runtime/life/text-file.ts";
 
 export interface Terminal {
   out(text: string): void;
@@ -13,8 +13,12 @@ export interface Terminal {
   readonly isTty?: { readonly out: boolean; readonly err: boolean };
 }
 
-/** All of standard input, as UTF-8. */
-export async function readInput({ stdin }: Terminal, maxBytes: number): Promise<string> {
+/** The text of a file, or of standard input if the file is `-`. */
+export function readSource(terminal: Terminal, file: string, maxBytes: number): Promise<string> {
+  return file === "-" ? readInput(terminal, maxBytes) : readTextFileOrPipe(file, maxBytes);
+}
+
+async function readInput({ stdin }: Terminal, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of stdin) {

@@ -2,9 +2,9 @@
 // those that are set, once, at start. A test compares the first table with the keys that a running process really reads.
 
 import type { Loaded } from "./load.ts";
-import { type AgentConfig, type ConfigOf, leaves, PROCESSES, type ProcessName } from "./tree.ts";
+import type { AgentConfig, ConfigOf, ControllerConfig, ProcessName } from "./tree.ts";
 
-interface Entry {
+export interface IneffectiveEntry {
   /** A key, or an object with everything inside it. The first entry that fits a key counts. */
   readonly path: string;
   readonly why: string;
@@ -45,10 +45,10 @@ const NO_TRACES = "Sluice makes no traces of its own";
 const NO_COUNTERPART = "the HTTP client has no such setting";
 const NO_KUBELET_SCRAPER = "Sluice has no kubelet scraper";
 
-const entriesAt = (why: string, ...paths: readonly string[]): readonly Entry[] =>
+const entriesAt = (why: string, ...paths: readonly string[]): readonly IneffectiveEntry[] =>
   paths.map((path) => ({ path, why }));
 
-const withoutCounterpart = (client: string): readonly Entry[] =>
+const withoutCounterpart = (client: string): readonly IneffectiveEntry[] =>
   entriesAt(
     NO_COUNTERPART,
     `${client}.expect_continue_timeout`,
@@ -56,7 +56,7 @@ const withoutCounterpart = (client: string): readonly Entry[] =>
     `${client}.write_buffer_size`,
   );
 
-const withoutChecks = (why: string): readonly Entry[] =>
+const withoutChecks = (why: string): readonly IneffectiveEntry[] =>
   entriesAt(
     why,
     "server.grpc_gateway",
@@ -65,13 +65,13 @@ const withoutChecks = (why: string): readonly Entry[] =>
     "server.http.max_labels",
   );
 
-const OF_ALL: readonly Entry[] = [
+const OF_ALL: readonly IneffectiveEntry[] = [
   { path: "crashreport.traces_sample_rate", why: NO_TRACES },
   { path: "watchdog.memory.heap.min_gogc", why: NO_GOGC },
   ...withoutCounterpart("kubernetes_client.http_client"),
 ];
 
-const OF_AGENT_AND_CONTROLLER: readonly Entry[] = [
+const OF_AGENT_AND_CONTROLLER: readonly IneffectiveEntry[] = [
   ...OF_ALL,
   { path: "cloudext.installation_mode", why: INSTALLATION_MODE },
   { path: "cloudext", why: CLOUD },
@@ -81,7 +81,8 @@ const OF_AGENT_AND_CONTROLLER: readonly Entry[] = [
   ...withoutCounterpart("prometheus.http_client"),
 ];
 
-const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
+/** Keys that have no effect, however others are set. */
+export const INEFFECTIVE: Readonly<Record<ProcessName, readonly IneffectiveEntry[]>> = {
   agent: [
     ...OF_AGENT_AND_CONTROLLER,
     { path: "agent_functions.client.http", why: OVER_GRPC },
@@ -122,7 +123,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
 };
 
 /** Whether an entry is about a key. */
-function covers({ path }: Entry, key: string): boolean {
+export function covers({ path }: IneffectiveEntry, key: string): boolean {
   return key === path || key.startsWith(`${path}.`);
 }
 
@@ -133,37 +134,36 @@ export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-interface Condition<Config> extends Entry {
+interface Condition<Config> extends IneffectiveEntry {
   /** Keys inside `path` that this entry is not about. */
   readonly except?: string;
   readonly applies: (config: Config, around: Surroundings) => boolean;
 }
 
-const NO_DSN: Readonly<Record<"path" | "except" | "why", string>> = {
+const NO_DSN: Condition<ConfigOf[ProcessName]> = {
   path: "crashreport",
   except: "crashreport.dsn",
   why: "no crash is reported while crashreport.dsn is empty",
+  applies: ({ crashreport }) => crashreport.dsn === "",
 };
-const NO_METRICS_SERVER: Readonly<Record<"path" | "why", string>> = {
+const NO_METRICS_SERVER: Condition<AgentConfig | ControllerConfig> = {
   path: "prometheus.http_client",
   why: "no server is called while prometheus.address is empty",
+  applies: ({ prometheus }) => prometheus.address === "",
 };
+const noController = (path: string): Condition<AgentConfig> => ({
+  path,
+  why: "no controller is called while agent_functions.endpoints is empty",
+  applies: ({ agent_functions }) => agent_functions.endpoints.length === 0,
+});
 const KUBERNETES_CLIENT = "kubernetes_client";
 
 /** Keys that have no effect because of how other keys are set, or of where the process runs. */
 const CONDITIONS: Readonly<{ [P in ProcessName]: readonly Condition<ConfigOf[P]>[] }> = {
   agent: [
-    {
-      path: "agent_functions.client",
-      why: "no controller is called while agent_functions.endpoints is empty",
-      applies: ({ agent_functions }) => agent_functions.endpoints.length === 0,
-    },
-    {
-      path: "agent_functions.token",
-      why: "no controller is called while agent_functions.endpoints is empty",
-      applies: ({ agent_functions }) => agent_functions.endpoints.length === 0,
-    },
-    { ...NO_DSN, applies: ({ crashreport }) => crashreport.dsn === "" },
+    noController("agent_functions.client"),
+    noController("agent_functions.token"),
+    NO_DSN,
     {
       path: "dist_cache",
       why: "agents count for each other only with counters.engine: peers",
@@ -177,18 +177,18 @@ const CONDITIONS: Readonly<{ [P in ProcessName]: readonly Condition<ConfigOf[P]>
         service_discovery.kubernetes.source === "controller" ||
         !env["KUBERNETES_SERVICE_HOST"],
     },
-    { ...NO_METRICS_SERVER, applies: ({ prometheus }) => prometheus.address === "" },
+    NO_METRICS_SERVER,
   ],
   controller: [
-    { ...NO_DSN, applies: ({ crashreport }) => crashreport.dsn === "" },
+    NO_DSN,
     {
       path: KUBERNETES_CLIENT,
       why: "there is no Kubernetes API server: the controller runs outside a cluster, without KUBECONFIG",
       applies: (_config, { env }) => !env["KUBERNETES_SERVICE_HOST"] && !env["KUBECONFIG"],
     },
-    { ...NO_METRICS_SERVER, applies: ({ prometheus }) => prometheus.address === "" },
+    NO_METRICS_SERVER,
   ],
-  injector: [{ ...NO_DSN, applies: ({ crashreport }) => crashreport.dsn === "" }],
+  injector: [NO_DSN],
 };
 
 function countsForOthers({ counters: { engine } }: AgentConfig, role: TreeRole): boolean {
@@ -200,7 +200,7 @@ function entryOf<P extends ProcessName>(
   { process, config }: Loaded<P>,
   path: string,
   around: Surroundings,
-): Entry | undefined {
+): IneffectiveEntry | undefined {
   const why = ineffectiveReason(process, path, around.role);
   if (why !== undefined) return { path, why };
   const conditions: readonly Condition<ConfigOf[P]>[] = CONDITIONS[process];
@@ -234,45 +234,6 @@ export function ineffectiveReason(
 
 function roleInStandalone(process: ProcessName): TreeRole {
   return process === "agent" ? "standalone" : process === "controller" ? "part" : "process";
-}
-
-/** Every leaf of a tree that has no effect yet. */
-export function ineffectiveKeys(process: ProcessName, role?: TreeRole): readonly string[] {
-  return leaves(PROCESSES[process].table)
-    .map(({ path }) => path)
-    .filter((path) => ineffectiveReason(process, path, role) !== undefined);
-}
-
-export interface IneffectiveGroup extends Entry {
-  /** Whether the path is that of a key, and not of an object. */
-  readonly isLeaf: boolean;
-  /** Whether the keys are in effect where the tree configures a process of its own. */
-  readonly onlyAsPart: boolean;
-}
-
-/** The entries of the table that are about some key, in the order of the keys. */
-export function ineffectiveGroups(process: ProcessName): readonly IneffectiveGroup[] {
-  const paths = leaves(PROCESSES[process].table).map(({ path }) => path);
-  const found = paths.map((path) => INEFFECTIVE[process].find((entry) => covers(entry, path)));
-  return [...new Set(found)].flatMap((entry) =>
-    entry === undefined
-      ? []
-      : [
-          {
-            ...entry,
-            isLeaf: paths.includes(entry.path),
-            onlyAsPart: entry.why === STANDALONE || entry.why === IN_MEMORY,
-          },
-        ],
-  );
-}
-
-/** Entries of the table that match no key: there must be none. */
-export function unmatchedEntries(process: ProcessName): readonly string[] {
-  const keys = leaves(PROCESSES[process].table).map(({ path }) => path);
-  return INEFFECTIVE[process]
-    .filter((entry) => !keys.some((key) => covers(entry, key)))
-    .map(({ path }) => path);
 }
 
 export interface IneffectiveSetting {

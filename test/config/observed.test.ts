@@ -7,8 +7,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { ineffectiveKeys } from "#config/ineffective.ts";
 import { leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
+import { ineffectiveKeys } from "../kit/sluice/config.ts";
 
 interface Observation {
   /** An object of the configuration; empty for the root. */

@@ -12,7 +12,7 @@ import { type TestContext, test } from "node:test";
 import { startAgentProcess } from "#agent/process.ts";
 import { seededChance } from "#base/chance.ts";
 import { Scope } from "#base/scope.ts";
-import { ineffectiveKeys, type TreeRole } from "#config/ineffective.ts";
+import type { TreeRole } from "#config/ineffective.ts";
 import type { Loaded } from "#config/load.ts";
 import { leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
 import { startControllerProcess } from "#controller/process.ts";
@@ -30,7 +30,7 @@ import { folderOf } from "../kit/folder.ts";
 import { processContext } from "../kit/process-context.ts";
 import { authority } from "../kit/servers/tls.ts";
 import { call } from "../kit/sluice/check.ts";
-import { configOf, type Reads, recordReads } from "../kit/sluice/config.ts";
+import { configOf, ineffectiveKeys, type Reads, recordReads } from "../kit/sluice/config.ts";
 import { realClock } from "../kit/sluice/port.ts";
 import { until } from "../kit/until.ts";
 

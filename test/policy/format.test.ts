@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { setLines } from "#policy/format.ts";
 import { component } from "#policy/language/policy.ts";
-import { componentsPage } from "#policy/reference/page.ts";
 import type { CompiledSet } from "#policy/set.ts";
+import { componentsPage } from "../tools/reference/policy-page.ts";
 import { circuit, judged } from "./kit.ts";
 
 function textsOf(set: CompiledSet): readonly string[] {

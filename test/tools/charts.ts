@@ -3,12 +3,12 @@
 
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
-import { configSchema, type JsonSchema } from "#config/reference/schema.ts";
 import { address, proxyAddress, serviceAddress } from "#config/table/format.ts";
 import type { Row, Table } from "#config/table/row.ts";
 import { textAt } from "#config/table/rule.ts";
 import { MIN_MS, mostOf, wantedOf } from "#config/table/value.ts";
 import { joined, PROCESSES, type ProcessName } from "#config/tree.ts";
+import { configSchema, type JsonSchema } from "./reference/configuration-schema.ts";
 
 const TEXT: JsonSchema = { type: "string" };
 const BOOL: JsonSchema = { type: "boolean" };

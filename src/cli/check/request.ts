@@ -4,13 +4,12 @@ import { isIP } from "node:net";
 import { Fault } from "#base/fault.ts";
 import { splitHostPort } from "#base/net/host-port.ts";
 import { nearest } from "#base/text/spelling.ts";
-import { readTextFileOrPipe } from "#runtime/life/text-file.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import { checkHttpFromJson } from "#wire/check-json/request.ts";
 import type { UnknownMember } from "#wire/json/strict.ts";
 import type { FlagsOf } from "../flags.ts";
 import type { SUBCOMMANDS } from "../subcommands.ts";
-import { readInput, type Terminal } from "../terminal.ts";
+import { readSource, type Terminal } from "../terminal.ts";
 import { ATTRIBUTE } from "./words.ts";
 
 /** The largest body that an agent accepts. */
@@ -33,9 +32,7 @@ export async function requestFrom(
       `check: wanted FILE or flags of a request, got FILE and ${got}`,
     );
   }
-  const text = await (source === "-"
-    ? readInput(terminal, MAX_REQUEST_BYTES)
-    : readTextFileOrPipe(source, MAX_REQUEST_BYTES));
+  const text = await readSource(terminal, source, MAX_REQUEST_BYTES);
   refuseUnknownMembers(text, source === "-" ? "standard input" : source);
   return text;
 }

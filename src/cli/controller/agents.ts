@@ -24,9 +24,7 @@ export const agentsCommand: Command<"agents"> = async ({ flags }, terminal) => {
 
 function agentsText({ details }: Json): string {
   const rows = rowsOf(listOf(details), ["address", "hostname", "agent_group", "reached_by"]);
-  return rows.length === 0
-    ? "no agents\n"
-    : tableText(["ADDRESS", "HOST", "GROUP", "REACHED BY"], rows);
+  return tableText("no agents", ["ADDRESS", "HOST", "GROUP", "REACHED BY"], rows);
 }
 
 function pointsText({ global_flow_control_points, errors_count }: Json, group?: string): string {
@@ -37,10 +35,7 @@ function pointsText({ global_flow_control_points, errors_count }: Json, group?: 
       return { ...point, service: service || "-", agent_group };
     });
   const rows = rowsOf(points, ["control_point", "type", "service", "agent_group"]);
-  const text =
-    rows.length === 0
-      ? "no control points\n"
-      : tableText(["CONTROL POINT", "TYPE", "SERVICE", "GROUP"], rows);
+  const text = tableText("no control points", ["CONTROL POINT", "TYPE", "SERVICE", "GROUP"], rows);
   const silent = Number(errors_count ?? 0);
   return silent === 0
     ? text
@@ -50,9 +45,11 @@ function pointsText({ global_flow_control_points, errors_count }: Json, group?: 
 function scalePointsText({ auto_scale_kubernetes_control_points }: Json): string {
   const points = listOf(auto_scale_kubernetes_control_points);
   const rows = rowsOf(points, ["api_version", "kind", "namespace", "name"]);
-  return rows.length === 0
-    ? "no objects that policies could scale: auto_scale.kubernetes.enabled of the controller is false, or it may list none\n"
-    : tableText(["API VERSION", "KIND", "NAMESPACE", "NAME"], rows);
+  return tableText(
+    "no objects that policies could scale: auto_scale.kubernetes.enabled of the controller is false, or it may list none",
+    ["API VERSION", "KIND", "NAMESPACE", "NAME"],
+    rows,
+  );
 }
 
 function rowsOf(objects: readonly Json[], keys: readonly string[]): readonly (readonly string[])[] {

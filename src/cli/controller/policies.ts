@@ -18,13 +18,12 @@ export const policyListCommand: Command<"policy list"> = async ({ flags }, termi
   const reply = await controller.call("GET", "/v1/policies");
   const found = ((reply["policies"] as Json | undefined)?.["policies"] ?? {}) as Json;
   if (flags.json) printJson(terminal, found);
-  else if (Object.keys(found).length === 0) terminal.out("no policies\n");
   else {
     const rows = Object.entries(found).map(([name, view]) => {
       const { status, reason, rollout } = view as Json;
       return [name, String(status), agentsText(rollout), String(reason || behindText(rollout))];
     });
-    terminal.out(tableText(["NAME", "STATUS", "AGENTS", "REASON"], rows));
+    terminal.out(tableText("no policies", ["NAME", "STATUS", "AGENTS", "REASON"], rows));
   }
   return EXIT.clean;
 };

@@ -2,7 +2,13 @@
 
 import { printable } from "#base/text/printable.ts";
 
-export function tableText(head: readonly string[], rows: readonly (readonly string[])[]): string {
+/** `empty` is the text without any row. */
+export function tableText(
+  empty: string,
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+): string {
+  if (rows.length === 0) return `${empty}\n`;
   const all = [head, ...rows].map((row) => row.map(printable));
   const widths = head.map((_, at) => Math.max(...all.map((row) => row[at]?.length ?? 0)));
   return all

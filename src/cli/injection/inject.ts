@@ -3,9 +3,8 @@
 import { Fault } from "#base/fault.ts";
 import { injectManifests } from "#injector/dry-run.ts";
 import { EXIT } from "#runtime/life/run.ts";
-import { readTextFileOrPipe } from "#runtime/life/text-file.ts";
 import type { Command } from "../subcommands.ts";
-import { readInput } from "../terminal.ts";
+import { readSource } from "../terminal.ts";
 
 const MAX_BYTES = 8 * 1024 * 1024;
 
@@ -18,8 +17,7 @@ export const injectCommand: Command<"inject"> = async ({ flags, operands }, term
       "INVALID_ARGUMENT",
       "wanted --dry-run: the webhook alone injects into a cluster",
     );
-  const manifests =
-    file === "-" ? await readInput(terminal, MAX_BYTES) : await readTextFileOrPipe(file, MAX_BYTES);
+  const manifests = await readSource(terminal, file, MAX_BYTES);
   const { yaml, notes, isRefused } = injectManifests(manifests, file, {
     env: terminal.env,
     configPath: flags["config-path"],

@@ -17,9 +17,9 @@ import { findingLine } from "#policy/format.ts";
 import { type CompiledSet, compileSet, type PolicyText } from "#policy/set.ts";
 import { needsAutoScale, unmetNeeds } from "#policy/unmet-needs.ts";
 import type { Dialect } from "#promql/result.ts";
-import { readTextFile, readTextFileOrPipe } from "#runtime/life/text-file.ts";
+import { readTextFile } from "#runtime/life/text-file.ts";
 import { isSeriesName } from "#telemetry/metrics/samples.ts";
-import { readInput, type Terminal } from "../terminal.ts";
+import { readSource, type Terminal } from "../terminal.ts";
 
 /**
  * Compiles all named documents as one set. Files of dynamic configuration, which a directory or a shell's `*.yaml`
@@ -177,7 +177,7 @@ function checkDynamicFile(
 }
 
 /** The same, with the texts by source, and the files of dynamic configuration that were skipped. */
-export async function readAndCompile(
+async function readAndCompile(
   command: string,
   names: readonly string[],
   terminal: Terminal,
@@ -275,8 +275,9 @@ async function readPolicy(
   stdinName: string,
   terminal: Terminal,
 ): Promise<PolicyText> {
-  const read = names.includes(file) ? readTextFileOrPipe : readTextFile;
-  const text = file === "-" ? await readInput(terminal, MAX_BYTES) : await read(file, MAX_BYTES);
+  const text = await (names.includes(file)
+    ? readSource(terminal, file, MAX_BYTES)
+    : readTextFile(file, MAX_BYTES));
   // YAML text never contains NUL, and the findings of a YAML parser in a binary file would not help.
   if (text.includes("\0")) {
     const wanted = "wanted a policy as text, got a binary file";

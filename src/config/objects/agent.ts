@@ -11,6 +11,7 @@ import {
 import {
   bool,
   choice,
+  count,
   duration,
   number,
   object,
@@ -91,8 +92,7 @@ export const distCacheConfig = table(
       bindAddress,
       "Address on which membership messages (probes, over UDP) arrive. Where the default is taken, a free port is used.",
     ),
-    replica_count: number(
-      "int64",
+    replica_count: count(
       1,
       "Number of agents that have every counter. With 1, the loss of an agent loses what it counted.",
       { min: 1 },
@@ -123,8 +123,7 @@ const overloadConfig = ownTable(
       "Checks are shed when callers wait for longer than this, by the median, until it is their turn, and the agent has not been idle for 200 ms (for a second in the first five seconds with checks). Where `server.grpc.transport` is grpc-js, waits of gRPC calls are not measured.",
       { least: "above 0s" },
     ),
-    max_in_progress: number(
-      "int64",
+    max_in_progress: count(
       10_000,
       "Most checks that wait for other servers (Redis, other agents) at one time. From four fifths of it on, the least important ones are shed. Checks in the queue of a scheduler do not count.",
       { min: 1 },
@@ -179,6 +178,6 @@ export const objectStorageConfig = table("ObjectStorageConfig", "A bucket behind
   backend: choice("gcs", ["gcs"] as const, "Kind of storage."),
   bucket: text("Name of the bucket."),
   key_prefix: text("Prefix of every key."),
-  operations_channel_size: number("int64", 1_000, "Maximum number of queued writes.", { min: 0 }),
+  operations_channel_size: count(1_000, "Maximum number of queued writes."),
   retry_policy: object(objectStorageRetry),
 });

@@ -3,6 +3,7 @@
 import { address, anyText, noProxyItem, proxyAddress } from "../table/format.ts";
 import {
   bool,
+  count,
   duration,
   headers,
   number,
@@ -83,33 +84,15 @@ export const httpClientConfig = table("HTTPClientConfig", "An HTTP client.", {
     `Time after which an idle connection is closed. ${NO_TIMEOUT}`,
   ),
   key_log_file: text("File to which TLS session keys are appended, for debugging."),
-  max_conns_per_host: number(
-    "int64",
-    0,
-    "Maximum number of connections per host. 0 means no limit.",
-    { min: 0 },
-  ),
-  max_idle_connections: number(
-    "int64",
-    100,
-    "Maximum number of idle connections. 0 means no limit.",
-    {
-      min: 0,
-    },
-  ),
-  max_idle_connections_per_host: number(
-    "int64",
+  max_conns_per_host: count(0, "Maximum number of connections per host. 0 means no limit."),
+  max_idle_connections: count(100, "Maximum number of idle connections. 0 means no limit."),
+  max_idle_connections_per_host: count(
     5,
     "Maximum number of idle connections per host. 0 means no limit.",
-    { min: 0 },
   ),
-  max_response_header_bytes: number(
-    "int64",
+  max_response_header_bytes: count(
     0,
     "Maximum size of the headers of a reply in bytes. 0 means no limit.",
-    {
-      min: 0,
-    },
   ),
   network_keep_alive: duration(
     "30s",
@@ -119,9 +102,7 @@ export const httpClientConfig = table("HTTPClientConfig", "An HTTP client.", {
     },
   ),
   network_timeout: duration("30s", `Time limit for connecting. ${NO_TIMEOUT}`),
-  read_buffer_size: number("int64", 0, "Size of the read buffer in bytes. 0 means 4 KiB.", {
-    min: 0,
-  }),
+  read_buffer_size: count(0, "Size of the read buffer in bytes. 0 means 4 KiB."),
   response_header_timeout: duration("0s", `Time limit for the headers of a reply. ${NO_TIMEOUT}`),
   tls_handshake_timeout: duration("10s", `Time limit for the TLS handshake. ${NO_TIMEOUT}`),
   timeout: duration(
@@ -129,9 +110,7 @@ export const httpClientConfig = table("HTTPClientConfig", "An HTTP client.", {
     `Time limit for a whole call: connecting, redirects and reading the reply. ${NO_TIMEOUT}`,
   ),
   use_proxy: bool(false, "Send calls through the configured proxy."),
-  write_buffer_size: number("int64", 0, "Size of the write buffer in bytes. 0 means 4 KiB.", {
-    min: 0,
-  }),
+  write_buffer_size: count(0, "Size of the write buffer in bytes. 0 means 4 KiB."),
   proxy_connect_header: headers("Headers of the CONNECT request to a proxy.", { secret: true }),
   tls: object(clientTlsConfig),
 });

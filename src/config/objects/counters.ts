@@ -4,9 +4,9 @@ import { plainEndpoint, redisNamespace, redisUrl } from "../table/format.ts";
 import {
   bool,
   choice,
+  count,
   duration,
   group,
-  number,
   object,
   ownTable,
   string,
@@ -63,8 +63,7 @@ const redisConfig = ownTable(
     probe_interval: duration("1s", "Time between two probes while Redis is away.", {
       least: "above 0s",
     }),
-    max_pending: number(
-      "int64",
+    max_pending: count(
       10_000,
       "Most checks that wait for Redis at one time. `on_failure` answers further ones.",
       { min: 1 },
@@ -112,8 +111,7 @@ const peersConfig = ownTable("CountersPeersConfig", "Counters that agents keep f
   probe_interval: duration("1s", "Time between two probes of an agent that gave no answer.", {
     least: "above 0s",
   }),
-  max_pending: number(
-    "int64",
+  max_pending: count(
     10_000,
     "Most checks that wait for one other agent at one time. `on_failure` answers further ones.",
     { min: 1 },
@@ -140,11 +138,9 @@ export const countersConfig = ownTable(
         // As `counters/leases/bucket-owner.ts` has it; a test compares the two.
         { least: "above 0s", most: "1m" },
       ),
-      max_keys: number(
-        "int64",
+      max_keys: count(
         10_000,
         "Most keys, of all rate limiters together, that an agent follows to lease their tokens. About 500 bytes each. The engine is asked about each flow of further keys.",
-        { min: 0 },
       ),
     }),
     peers: object(peersConfig),

@@ -3,6 +3,7 @@
 import { anyText } from "../table/format.ts";
 import {
   bool,
+  count,
   duration,
   floats,
   group,
@@ -27,11 +28,9 @@ const jobConfig = table("JobConfig", "A periodic job.", {
 
 export const jobGroupConfig = table("JobGroupConfig", "A group of jobs.", {
   blocking_execution: bool(false, "Run jobs one after the other."),
-  worker_limit: number(
-    "int64",
+  worker_limit: count(
     0,
     "Maximum number of jobs that run at once. 0 means no limit. Ignored with blocking_execution.",
-    { min: 0 },
   ),
 });
 
@@ -81,11 +80,10 @@ const heapConfig = table("HeapConfig", "Watching the heap.", {
     268_435_456,
     "Memory limit of the process in bytes. 0 means the default of 256 MB.",
   ),
-  min_gogc: number(
-    "int64",
+  min_gogc: count(
     25,
     "Minimum garbage collection target in percent, which keeps collections from following each other too closely.",
-    { min: 0, max: 100 },
+    { max: 100 },
   ),
   adaptive_policy: object(adaptivePolicy),
   watermarks_policy: object(watermarksPolicy),

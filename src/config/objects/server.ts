@@ -4,9 +4,9 @@ import { fqdn, hostname, hostPort, listenAddress, optionalListenAddress } from "
 import {
   bool,
   choice,
+  count,
   duration,
   floats,
-  number,
   object,
   ownTable,
   string,
@@ -17,7 +17,11 @@ import {
 import { type KeyRule, needed } from "../table/rule.ts";
 import { PAIR_OF_FILES } from "./client.ts";
 
-const LATENCY_MS: readonly number[] = [10, 25, 100, 250, 1_000];
+const latencyBuckets = floats(
+  [10, 25, 100, 250, 1_000],
+  { min: 0, max: Number.MAX_VALUE },
+  "Upper bounds of the latency histogram, in milliseconds.",
+);
 
 const listenerConfig = table("ListenerConfig", "Where the process listens.", {
   addr: string(
@@ -43,11 +47,7 @@ const grpcServerConfig = table("GRPCServerConfig", "The gRPC server.", {
     "Time limit for the handshake of a new connection, once for TLS and once for HTTP/2. 0 means no limit, except for TLS, where it means 120 s.",
   ),
   enable_reflection: bool(false, "Serve gRPC server reflection (v1 and v1alpha)."),
-  latency_buckets_ms: floats(
-    LATENCY_MS,
-    { min: 0, max: Number.MAX_VALUE },
-    "Upper bounds of the latency histogram, in milliseconds.",
-  ),
+  latency_buckets_ms: latencyBuckets,
   max_connection_age: duration(
     "0s",
     "Age, varied by up to 10 %, at which the server asks a connection to close (GOAWAY). 0 means never.",
@@ -58,8 +58,7 @@ const grpcServerConfig = table("GRPCServerConfig", "The gRPC server.", {
     "Time for calls in progress on a connection that was asked to close.",
     { own: true },
   ),
-  max_message_bytes: number(
-    "int64",
+  max_message_bytes: count(
     4_194_304,
     "Maximum size of a gRPC message that is received, in bytes, inflated if it is compressed. Longer ones are refused with RESOURCE_EXHAUSTED.",
     { own: true, min: 1, max: 7_340_032 },
@@ -114,43 +113,32 @@ const httpServerConfig = table("HTTPServerConfig", "The HTTP server.", {
     "30s",
     "Time after which a connection without requests is closed; HTTP/2 connections get GOAWAY first. 0 means no limit.",
   ),
-  latency_buckets_ms: floats(
-    LATENCY_MS,
-    { min: 0, max: Number.MAX_VALUE },
-    "Upper bounds of the latency histogram, in milliseconds.",
-  ),
-  max_baggage_bytes: number(
-    "int64",
+  latency_buckets_ms: latencyBuckets,
+  max_baggage_bytes: count(
     8_192,
     "Maximum size of the `baggage` header of a checked request in bytes. A longer one is dropped whole, and the request is judged without it.",
-    { own: true, min: 0, max: 1_048_576 },
+    { own: true, max: 1_048_576 },
   ),
-  max_body_bytes: number(
-    "int64",
+  max_body_bytes: count(
     1_048_576,
     "Maximum size of the JSON body of a request in bytes, except those with policies and telemetry (4 MiB). Larger ones are refused with 413; where the body describes a request that is checked, that decision is a refusal with status 413.",
     { own: true, min: 1, max: 4_194_304 },
   ),
-  max_header_bytes: number(
-    "int64",
+  max_header_bytes: count(
     1_048_576,
     "Maximum size of the headers of a request in bytes. Larger ones are refused with 431. HTTP/2 allows at most 64 KiB, whatever the value. 0 means 1 MiB.",
-    { min: 0 },
   ),
-  max_headers: number(
-    "int64",
+  max_headers: count(
     1_000,
     "Maximum number of headers of a request. More are refused with 431, and over gRPC with RESOURCE_EXHAUSTED. A check that describes a request with more headers is decided: refused with status 431.",
     { own: true, min: 1, max: 10_000 },
   ),
-  max_labels: number(
-    "int64",
+  max_labels: count(
     1_000,
     "Maximum number of labels that the caller of a check claims for a flow. A flow with more is decided: refused with status 413.",
     { own: true, min: 1, max: 10_000 },
   ),
-  max_json_depth: number(
-    "int64",
+  max_json_depth: count(
     64,
     "Maximum nesting of objects and lists in the JSON body of a check or of a report that flows have ended. Deeper ones are refused with 400.",
     { own: true, min: 8, max: 256 },

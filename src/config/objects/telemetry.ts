@@ -4,11 +4,13 @@ import { address, labelName, optionalIp, someText } from "../table/format.ts";
 import {
   bool,
   choice,
+  count,
   duration,
   logLevels,
   number,
   object,
   objects,
+  port,
   string,
   table,
   text,
@@ -23,15 +25,9 @@ const logWriterConfig = table("LogWriterConfig", "A destination of log lines.", 
     someText,
     "`stderr`, `stdout`, `default` (a file per service under the system log directory) or a path.",
   ),
-  max_age: number("int64", 7, "Number of days that rotated files are kept. 0 means no limit.", {
-    min: 0,
-  }),
-  max_backups: number("int64", 3, "Number of rotated files that are kept. 0 keeps all.", {
-    min: 0,
-  }),
-  max_size: number("int64", 50, "Size in MB at which a file is rotated. 0 never rotates.", {
-    min: 0,
-  }),
+  max_age: count(7, "Number of days that rotated files are kept. 0 means no limit."),
+  max_backups: count(3, "Number of rotated files that are kept. 0 keeps all."),
+  max_size: count(50, "Size in MB at which a file is rotated. 0 never rotates."),
 });
 
 export const logConfig = table("LogConfig", "The log of the process.", {
@@ -79,23 +75,17 @@ export const profilersConfig = table("ProfilersConfig", "Profiles of the process
   register_http_routes: bool(true, "Serve /debug/pprof routes."),
 });
 
-const PORT = { min: 0, max: 65_535 } as const;
-
 export const portsConfig = table(
   "PortsConfig",
   "Ports beside the main port. A port that is set must be free; a default that is taken is left out with a warning.",
   {
-    debug_port: number(
-      "uint32",
+    debug_port: port(
       8_888,
       "Port that serves /metrics in addition to the main port. 0 means the main port only.",
-      PORT,
     ),
-    health_check_port: number(
-      "uint32",
+    health_check_port: port(
       13_133,
       "Port that answers only whether the process is alive and ready: `GET /`, the probe routes and gRPC health. On the interface of the main port, unless `host` says another. 0 turns it off.",
-      PORT,
     ),
     host: string(
       "",
@@ -103,17 +93,13 @@ export const portsConfig = table(
       "IP address on which debug_port and health_check_port listen, such as 0.0.0.0 where the main port is on loopback and probes are not. Empty: that of the main port.",
       { own: true },
     ),
-    pprof_port: number(
-      "uint32",
+    pprof_port: port(
       1_777,
       "Port of profiles (/debug/pprof) on 127.0.0.1, which is administration. 0 turns it off.",
-      PORT,
     ),
-    zpages_port: number(
-      "uint32",
+    zpages_port: port(
       55_679,
       "Port of debug pages on 127.0.0.1, which are administration: recent slow calls (/debug/tracez) and open connections (/debug/connectionz). 0 turns it off.",
-      PORT,
     ),
   },
 );
@@ -203,7 +189,7 @@ export const prometheusConfig = table("PrometheusConfig", "The metrics server.",
 });
 
 export const alerterConfig = table("AlerterConfig", "The queue of alerts.", {
-  channel_size: number("int64", 100, "Maximum number of alerts that wait to be sent.", { min: 0 }),
+  channel_size: count(100, "Maximum number of alerts that wait to be sent."),
 });
 
 export const alertmanagersConfig = table("AlertmanagersConfig", "Destinations of alerts.", {

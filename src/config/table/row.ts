@@ -162,6 +162,19 @@ export function number(
   return { kind: "number", type, default: value, about, min, max, ...extra };
 }
 
+/** A whole number, by default not negative. */
+export function count(
+  value: number,
+  about: string,
+  extra: Parameters<typeof number>[3] = {},
+): NumberRow {
+  return number("int64", value, about, { min: 0, ...extra });
+}
+
+export function port(value: number, about: string): NumberRow {
+  return number("uint32", value, about, { max: 65_535 });
+}
+
 export function string(
   value: string,
   format: TextFormat,

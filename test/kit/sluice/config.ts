@@ -5,9 +5,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { getCallSites } from "node:util";
+import { ineffectiveReason, type TreeRole } from "#config/ineffective.ts";
 import { type Loaded, loadConfig } from "#config/load.ts";
 import type { Table } from "#config/table/row.ts";
-import { joined, PROCESSES, type ProcessName } from "#config/tree.ts";
+import { joined, leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
+
+/** The keys of a process that have no effect, however others are set. */
+export function ineffectiveKeys(process: ProcessName, role?: TreeRole): readonly string[] {
+  return leaves(PROCESSES[process].table)
+    .map(({ path }) => path)
+    .filter((path) => ineffectiveReason(process, path, role) !== undefined);
+}
 
 /** Loads from these variables alone: no file, no dotenv files, nothing of the machine. */
 export function configOf<P extends ProcessName>(

@@ -4,9 +4,9 @@ import { test } from "node:test";
 import { Fault } from "#base/fault.ts";
 import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { Metrics, metricsRoute } from "#telemetry/metrics/metrics.ts";
-import { metricsPage } from "#telemetry/metrics/page.ts";
 import { METRICS, type MetricSource } from "#telemetry/metrics/table.ts";
 import { callRoute } from "../../kit/clients/route.ts";
+import { metricsPage } from "../../tools/reference/metrics-page.ts";
 import { everyEvent, PLAIN } from "./every-event.ts";
 
 function namesIn(body: string): string[] {

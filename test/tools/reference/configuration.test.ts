@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { configurationPage } from "#config/reference/page.ts";
-import { configSchema } from "#config/reference/schema.ts";
 import { branches, leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
-import { badSamples, goodSamples } from "../kit/sluice/config-samples.ts";
+import { badSamples, goodSamples } from "../../kit/sluice/config-samples.ts";
+import { configurationPage } from "./configuration-page.ts";
+import { configSchema } from "./configuration-schema.ts";
 
 const BOTH: readonly ProcessName[] = ["agent", "controller"];
-const docs = join(import.meta.dirname, "../../docs");
+const docs = join(import.meta.dirname, "../../../docs");
 
 test("the committed page is up to date", () => {
   assert.equal(readFileSync(join(docs, "configuration.md"), "utf8"), configurationPage());

@@ -1,10 +1,10 @@
 // The JSON Schema (2020-12) of a configuration file, for editors and for checks before a deployment. It covers what single
 // rows say; rules between keys are checked only by the loader.
 
-import type { TextFormat } from "../table/format.ts";
-import type { DurationRow, LeafRow, Row, Table } from "../table/row.ts";
-import { wantedOf } from "../table/value.ts";
-import { PROCESSES, type ProcessName } from "../tree.ts";
+import type { TextFormat } from "#config/table/format.ts";
+import type { DurationRow, LeafRow, Row, Table } from "#config/table/row.ts";
+import { wantedOf } from "#config/table/value.ts";
+import { PROCESSES, type ProcessName } from "#config/tree.ts";
 
 export type JsonSchema = Readonly<Record<string, unknown>>;
 

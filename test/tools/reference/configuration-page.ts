@@ -1,11 +1,11 @@
 // Writes the reference page of all configuration keys. The committed page under `docs/` must equal it.
 
-import { ineffectiveGroups, ineffectiveReason } from "../ineffective.ts";
-import { defaultConfigPath } from "../load.ts";
-import { nameOf } from "../read/variables.ts";
-import type { LeafRow, Row, Table } from "../table/row.ts";
-import { LONGEST_MS, wantedOf } from "../table/value.ts";
-import { branches, joined, PROCESSES, type ProcessName } from "../tree.ts";
+import { covers, INEFFECTIVE, ineffectiveReason } from "#config/ineffective.ts";
+import { defaultConfigPath } from "#config/load.ts";
+import { nameOf } from "#config/read/variables.ts";
+import type { LeafRow, Row, Table } from "#config/table/row.ts";
+import { LONGEST_MS, wantedOf } from "#config/table/value.ts";
+import { branches, joined, leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
 
 const ALL: readonly ProcessName[] = ["agent", "controller", "injector"];
 
@@ -143,15 +143,25 @@ function keySections(shared: ReadonlySet<Table>): readonly string[] {
 
 function withoutEffect(): readonly string[] {
   const groups = new Map<string, { readonly cells: readonly string[]; processes: ProcessName[] }>();
-  for (const process of ALL)
-    for (const { path, isLeaf, why, onlyAsPart } of ineffectiveGroups(process)) {
-      const cells = [code(isLeaf ? path : `${path}.…`), onlyAsPart ? `in standalone: ${why}` : why];
+  for (const process of ALL) {
+    const keys = leaves(PROCESSES[process].table).map(({ path }) => path);
+    // The first entry that is about a key counts.
+    const entries = keys.flatMap(
+      (key) => INEFFECTIVE[process].find((entry) => covers(entry, key)) ?? [],
+    );
+    for (const { path, why } of new Set(entries)) {
+      const alone = ineffectiveReason(process, path, "process");
+      const cells = [
+        code(keys.includes(path) ? path : `${path}.…`),
+        alone === undefined ? `in standalone: ${why}` : why,
+      ];
       const id = cells.join("\n");
       groups.set(id, {
         cells,
         processes: [...(groups.get(id)?.processes ?? []), process],
       });
     }
+  }
   return [
     "## Keys without effect",
     "",

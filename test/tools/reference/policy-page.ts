@@ -1,16 +1,16 @@
 // Generates docs/policy-components.md, the reference of the language: every component and resource with its
 // description, ports, parameters and rules, from the tables that validate documents.
 
-import type { Field, Message, Type } from "../language/field.ts";
-import { scheduler } from "../language/load.ts";
-import { component, flowControl } from "../language/policy.ts";
-import { inPort, outPort } from "../language/ports.ts";
-import { resources } from "../language/resources.ts";
-import { labelMatcher, selector } from "../language/selector.ts";
-import { alerterParameters } from "../language/signals.ts";
-import { durationText } from "../message.ts";
-import { formatRange } from "../validate/scalars.ts";
-import { ADAPTIVE_CONCURRENCY, CANNOT_DECIDE } from "./sections.ts";
+import type { Field, Message, Type } from "#policy/language/field.ts";
+import { scheduler } from "#policy/language/load.ts";
+import { component, flowControl } from "#policy/language/policy.ts";
+import { inPort, outPort } from "#policy/language/ports.ts";
+import { resources } from "#policy/language/resources.ts";
+import { labelMatcher, selector } from "#policy/language/selector.ts";
+import { alerterParameters } from "#policy/language/signals.ts";
+import { durationText } from "#policy/message.ts";
+import { formatRange } from "#policy/validate/scalars.ts";
+import { ADAPTIVE_CONCURRENCY, CANNOT_DECIDE } from "./policy-sections.ts";
 
 interface Listed {
   readonly path: string;

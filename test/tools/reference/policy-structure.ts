@@ -2,10 +2,10 @@
 // documents. It has no references, so a message that stands inside of itself, as in a nested circuit, is any object
 // there. What such a schema cannot express is left to validation.
 
-import type { JsonObject } from "../compiled.ts";
-import type { Field, Message, Range, Type } from "../language/field.ts";
-import { policy } from "../language/policy.ts";
-import { DURATION, TARGET_REFS, WHOLE, words } from "./schema.ts";
+import type { JsonObject } from "#policy/compiled.ts";
+import type { Field, Message, Range, Type } from "#policy/language/field.ts";
+import { policy } from "#policy/language/policy.ts";
+import { DURATION, TARGET_REFS, WHOLE, words } from "./policy-schema.ts";
 
 /** The schema of what `spec` of a Policy resource holds. */
 export function policyStructure(): JsonObject {

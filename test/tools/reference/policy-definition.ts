@@ -2,9 +2,9 @@
 // server refuses values of wrong types and names their paths.
 
 import { stringify } from "yaml";
+import { CONDITIONS, POLICY_RESOURCES } from "#kube/policies/resource.ts";
 import type { JsonObject } from "#policy/compiled.ts";
-import { policyStructure } from "#policy/reference/structural.ts";
-import { CONDITIONS, POLICY_RESOURCES } from "./resource.ts";
+import { policyStructure } from "./policy-structure.ts";
 
 const { group, version, plural } = POLICY_RESOURCES;
 

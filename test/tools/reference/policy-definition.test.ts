@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parse } from "yaml";
-import { policyDefinition } from "#kube/policies/definition.ts";
+import { policyDefinition } from "./policy-definition.ts";
 
 interface Schema {
   readonly description?: string;

@@ -11,9 +11,9 @@ import { Report } from "#policy/document/finding.ts";
 import { readPolicies } from "#policy/document/read.ts";
 import type { Field, Message, Type } from "#policy/language/field.ts";
 import { policy } from "#policy/language/policy.ts";
-import { policySchema } from "#policy/reference/schema.ts";
 import { validate } from "#policy/validate.ts";
-import { CONSTANT_PORTS, circuit, rateLimiter } from "../kit.ts";
+import { CONSTANT_PORTS, circuit, rateLimiter } from "../../policy/kit.ts";
+import { policySchema } from "./policy-schema.ts";
 
 const ajv = new Ajv({
   allErrors: true,

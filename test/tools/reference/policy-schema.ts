@@ -2,12 +2,12 @@
 // documents, so that editors complete, explain and underline. Rules that a schema cannot express (wiring,
 // patterns, queries, rules between fields) are left to validation.
 
-import type { JsonObject, JsonValue } from "../compiled.ts";
-import { MAX_TARGETS, OBJECT_NAME, TARGET_GROUP, TARGET_KINDS } from "../document/targets.ts";
-import { API_VERSION } from "../document/wrappers.ts";
-import type { Field, Message, Range, Type } from "../language/field.ts";
-import { policy } from "../language/policy.ts";
-import { valueJson } from "../message.ts";
+import type { JsonObject, JsonValue } from "#policy/compiled.ts";
+import { MAX_TARGETS, OBJECT_NAME, TARGET_GROUP, TARGET_KINDS } from "#policy/document/targets.ts";
+import { API_VERSION } from "#policy/document/wrappers.ts";
+import type { Field, Message, Range, Type } from "#policy/language/field.ts";
+import { policy } from "#policy/language/policy.ts";
+import { valueJson } from "#policy/message.ts";
 
 export function policySchema(): JsonObject {
   const definitions = new Definitions();
