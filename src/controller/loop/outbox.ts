@@ -1,4 +1,4 @@
-// Writes to the store in the background, one commit at a time. StoreWrites that arrive during a commit are merged into the next
+// Writes to the store in the background, one commit at a time. Writes that arrive during a commit are merged into the next
 // one, with the latest value of each key. Callers never wait.
 
 import { within } from "#base/async/wait.ts";
@@ -57,7 +57,7 @@ export class Outbox {
     this.#options = options;
   }
 
-  /** StoreWrites given together are committed together. */
+  /** Writes given together are committed together. */
   put(entries: StoreWrites): void {
     for (const [key, value] of entries) {
       this.#adopted.delete(key);
