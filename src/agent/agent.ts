@@ -73,7 +73,7 @@ export async function startAgent(
   });
   publishMetrics(process, config);
   const guard = guardOverload(process, config.flow_control.overload);
-  const controller = judgingFrom(rulesKnown, createFlowController(book, context, guard));
+  const controller = refuseUntil(rulesKnown, createFlowController(book, context, guard));
   telemetry.lostEnds.watch(controller);
   // Rejects when the store refuses to be followed.
   await within(RULES_MS, clock, rulesKnown);
@@ -129,8 +129,8 @@ function openFlowEnds(
   return { finishedFlows, accessLogStreams };
 }
 
-/** Judges no flow before the rules are known: without them every flow would pass. */
-function judgingFrom(rulesKnown: Promise<void>, controller: FlowController): FlowController {
+/** Refuses to judge flows before the rules are known: without them every flow would pass. */
+function refuseUntil(rulesKnown: Promise<void>, controller: FlowController): FlowController {
   const { judge } = controller;
   controller.judge = () => {
     throw new Fault("UNAVAILABLE", "the agent has not received its rules yet");

@@ -43,7 +43,7 @@ export function publishMetrics(
     clock,
     log: own,
     state: (trouble) => {
-      if (trouble === undefined) status.ok("the metrics server takes what is sent");
+      if (trouble === undefined) status.ok("the metrics server accepts the samples");
       else status.fail(trouble);
     },
   });

@@ -37,7 +37,7 @@ export const REPLY_HEADERS: ReadonlyMap<string, string> = new Map([
   ],
   [
     SHED_HEADER,
-    "The flow was [shed](policy-components.md#when-a-limiter-cannot-decide): nobody judged it, because the agent is overloaded, and the failure modes of its policies answered. `delay`: the agent lacks processor time; `cost`: so it does, and the caller takes more than its fair share, so limiters refused the flow; `in_progress`: too many checks wait for other servers.",
+    "The flow was [shed](policy-components.md#when-a-limiter-cannot-decide): nobody judged it, because the agent is overloaded, and the failure modes of its policies answered. `delay`: the agent lacks processor time; `cost`: likewise, and the caller takes more than its fair share, so limiters refused the flow; `in_progress`: too many checks wait for other servers.",
   ],
 ]);
 
@@ -62,13 +62,13 @@ export interface OperationContext {
   readonly labelNames: LabelNameCache;
   readonly protobufWriter: HttpAnswerWriter;
   readonly jsonWriter: JsonAnswerWriter;
-  /** Control point of a proxy's check whose own name for it, perhaps empty, cannot be used. Throws where there is none. */
+  /** The control point for a proxy's check that names none, or whose `name` is invalid. Throws where none is configured. */
   fallbackControlPoint(name: string): string;
-  /** Told of members that JSON requests have and messages do not. */
+  /** Called with the members of JSON requests that the message does not have. */
   readonly unknownMember: UnknownMember;
 }
 
-/** What operations are told by the configuration. */
+/** Settings of the operations, from the configuration. */
 export interface OperationSettings {
   readonly bounds?: RequestBounds;
   readonly baggage?: BaggageSettings;
@@ -102,7 +102,7 @@ export function createOperationContext(
   };
 }
 
-/** Adds the headers that tell of a verdict: its decision id, and why nobody judged the flow. */
+/** Adds the headers of a verdict: its decision id, and the reason why nobody judged the flow. */
 export function replyHeaders(verdict: Verdict, call: Call): void {
   call.reply(DECISION_ID_HEADER, verdict.decisionId);
   if (verdict.shed !== undefined) call.reply(SHED_HEADER, verdict.shed);

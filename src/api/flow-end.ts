@@ -23,7 +23,8 @@ function flowEnd(
 ): FlowEndReply | Promise<FlowEndReply> {
   const named = end.reservationId !== "";
   if (controlPoint !== "") requireControlPoint(controlPoint);
-  // Ends are only counted by it, since slots and reservations name what they belong to. One that names nothing is a mistake.
+  // The control point is only needed to count the end: slots and reservations name their components. An end that names
+  // none of the three is a mistake.
   else if (refs.length === 0 && !named) throw new Fault("INVALID_ARGUMENT", NAMES_NOTHING);
   requireCost(end.cost);
   requireStatus(end.status);
@@ -43,7 +44,7 @@ function flowEnd(
   });
 }
 
-/** The reason why nothing was settled; "" when it was. Whatever the caller says, the flow was charged its estimate then. */
+/** The reason why nothing was settled, so that the flow keeps the charge of its estimate; "" when it was settled. */
 function unsettled(settlement: Settlement, named: boolean): string {
   if (settlement === "settled") return "";
   if (!named) return NOT_RESERVED;
@@ -55,11 +56,11 @@ const NAMES_NOTHING =
 const NOT_RESERVED =
   "wanted the reservation_id of the reply to the check, got none: the flow was charged what it took";
 const NOT_KNOWN =
-  "wanted a reservation that awaits its settlement, got none: it was settled before, the time to settle it is over, or no check made it";
+  "wanted an open reservation, got an unknown one: it was settled before, it expired, or no check created it";
 const ELSEWHERE =
-  "wanted a reservation of this agent, got one of another agent or from before a restart: flows with a cost end at the agent that checked them";
+  "wanted a reservation of this agent, got one of another agent, or one from before a restart: a flow with a cost must end at the agent that checked it";
 
-/** A cost that nobody can mean settles nothing: its caller is told. */
+/** Refuses an impossible cost, because ignoring it would hide the mistake. */
 function requireCost(cost: number | undefined): void {
   if (cost === undefined || (cost >= 0 && cost <= MAX_LABEL_NUMBER)) return;
   throw new Fault(
@@ -68,7 +69,7 @@ function requireCost(cost: number | undefined): void {
   );
 }
 
-/** As for costs: a status that no response has would be taken for one that refunds nothing. */
+/** Refuses an impossible status: it would count as one for which nothing is refunded. */
 function requireStatus(status: number): void {
   if (status === 0 || (status >= 100 && status <= 999)) return;
   throw new Fault(

@@ -147,7 +147,7 @@ function followedNamespaces(
   const partOf = (namespace: string): ClusterPart => {
     const which = `policy resources of the namespace ${namespace} are`;
     const part = parts.get(namespace) ?? {
-      fails: `${which} not followed, and what is known stays`,
+      fails: `${which} not followed, and the known ones stay in use`,
       works: `${which} followed again`,
     };
     parts.set(namespace, part);

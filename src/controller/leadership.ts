@@ -155,7 +155,7 @@ export class Candidate {
     this.#state = "elected";
     let leading: { readonly stop: Stop } | undefined;
     try {
-      await this.#see(held);
+      await this.#waitUntilSeen(held);
       if (signal.aborted) return;
       const own = guarded(store, leadership, (reason) => over.abort(reason));
       await this.#restore(own);
@@ -182,7 +182,11 @@ export class Candidate {
   }
 
   /** Waits until the watch has reported the key of the won election; otherwise ends the leadership. */
-  async #see(held: { readonly key: string; isSeen: boolean; readonly over: AbortController }) {
+  async #waitUntilSeen(held: {
+    readonly key: string;
+    isSeen: boolean;
+    readonly over: AbortController;
+  }) {
     const disarm = this.#process.clock.alarm(SEEN_MS, () => {
       const reason = `it did not see its key of the election within ${SEEN_MS} ms`;
       this.#log.warn(

@@ -16,7 +16,7 @@ import {
 } from "#daemon/process.ts";
 import { ApiServer } from "#kube/api/api-server.ts";
 import { PolicyMetrics } from "#telemetry/metrics/policies.ts";
-import { type Fleet, knowAgents } from "./agents/fleet.ts";
+import { type Fleet, followAgents } from "./agents/fleet.ts";
 import { AgentOperations } from "./agents/operations.ts";
 import type { ControllerOptions } from "./assembly.ts";
 import type { Cluster } from "./cluster.ts";
@@ -37,7 +37,7 @@ interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
  */
 export async function startControllerProcess(options: ControllerProcessOptions): Promise<Ports> {
   const process = startProcess({ ...options, configs: [options.config] });
-  const fleet = knowAgents(process);
+  const fleet = followAgents(process);
   const apiServer = apiServerOf(process, options.config.config);
   const cluster = await clusterOf(process, options.config.config, apiServer);
   const discovery = clusterDiscovery(process, options.config.config, apiServer);
@@ -87,7 +87,7 @@ export async function startControllerPart(
   { agentGroup }: { readonly agentGroup: string },
 ): Promise<ProcessPart> {
   const options = { config: { config: settings }, policies: directories };
-  const fleet = knowAgents(process);
+  const fleet = followAgents(process);
   const cluster = await clusterOf(process, settings, apiServerOf(process, settings));
   const own = { agentGroup, rollout: fleet.rollout, cluster };
   const controller = await openController(process, options, own);

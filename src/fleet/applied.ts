@@ -29,7 +29,7 @@ export function versionNumber({ policyName, policyHash }: PolicyVersionName): bi
 /** Reasons for which rules of policies were refused, one of each policy, by its name. */
 export type Refusals = ReadonlyMap<string, string>;
 
-/** Most policies whose refusal is published, and the largest size of a reason in bytes. */
+/** Limits of the policies whose refusal is published, and of a reason in bytes. */
 const MAX_REFUSALS = 20;
 const MAX_REASON = 300;
 
@@ -79,7 +79,7 @@ function policyIn(key: string, group: string): string | undefined {
   return RULE_OF_POLICY.exec(name.slice(prefix.length))?.[1];
 }
 
-/** Milliseconds between two writes: a start with many policies would else need one for each of them. */
+/** Milliseconds between two writes. Otherwise a start with many policies would write once for each of them. */
 const EVERY_MS = 500;
 
 /** The versions that this agent applies, written to the store when they change. */

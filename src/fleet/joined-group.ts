@@ -20,7 +20,7 @@ export interface JoinOptions {
   readonly announced: (fault: Fault | undefined) => void;
 }
 
-/** Most agents over whose records at its address this one writes its own; each restart of one counts as another. */
+/** Limit of other agents whose record at its address this one overwrites. A restarted agent counts as another one. */
 const MAX_RIVALS = 16;
 
 export class JoinedGroup implements OwnGroup {

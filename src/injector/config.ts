@@ -6,8 +6,8 @@ import type { Sidecars } from "./settings.ts";
 import {
   type ConfiguredInjection,
   injectionSettings,
+  placeholders,
   secretsOfSidecars,
-  standIns,
 } from "./settings-from-config.ts";
 
 type Entries = Readonly<Record<string, string>>;
@@ -58,7 +58,7 @@ function withEntries(sources: ConfigSources, map: string, entries: Entries): Con
     () => loadConfig("injector", { ...sources, variables: variablesOf(entries), beside: "agent" }),
     faults,
   );
-  const referred = injector === undefined ? {} : standIns(injector);
+  const referred = injector === undefined ? {} : placeholders(injector);
   const variables = variablesOf({ ...referred, ...entries });
   const env = withoutImageAddress(sources.env);
   const agent = attempt(

@@ -64,18 +64,18 @@ export function secretsOfSidecars({ injector, agent }: InjectorConfigs): Sidecar
  * Valid placeholders for values that sidecars take from Secrets, by the name of the agent's variable. The injector does not
  * read these values, but rules between keys (a user needs a password) need them.
  */
-export function standIns(injector: Loaded<"injector">): Readonly<Record<string, string>> {
+export function placeholders(injector: Loaded<"injector">): Readonly<Record<string, string>> {
   const rows = new Map(leaves(PROCESSES.agent.table).map(({ path, row }) => [path, row]));
   return Object.fromEntries(
     injector.config.sidecar.secrets.flatMap((reference) => {
       const { key } = referenceOf(reference);
-      const [name, text] = [variableOf("agent", key), standIn(rows.get(key))];
+      const [name, text] = [variableOf("agent", key), placeholderOf(rows.get(key))];
       return name === undefined || text === undefined ? [] : [[name, text]];
     }),
   );
 }
 
-function standIn(row: ConfigLeaf["row"] | undefined): string | undefined {
+function placeholderOf(row: ConfigLeaf["row"] | undefined): string | undefined {
   if (row?.kind === "headers") return "{}";
   if (row?.kind === "objects") return "[]";
   return row?.kind === "string" ? row.format.example : undefined;
@@ -85,7 +85,7 @@ function standIn(row: ConfigLeaf["row"] | undefined): string | undefined {
 export function injectionSettings({ injector, agent }: InjectorConfigs): ConfiguredInjection {
   const faults: ConfigError[] = [];
   const env = [
-    ...environmentOf(agent, standIns(injector), faults),
+    ...environmentOf(agent, placeholders(injector), faults),
     ...referencesOf(injector, faults),
     ...injector.config.sidecar.extra_env.map(variableIn),
   ];

@@ -7,7 +7,7 @@ import { createServer as createTlsServer } from "node:https";
 import { type TestContext, test } from "node:test";
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
 import type { JsonObject } from "#injector/pod.ts";
-import { askListener } from "../../src/injector/mutation/probes.ts";
+import { redirectToListener } from "../../src/injector/mutation/probes.ts";
 import { http1 } from "../kit/clients/http.ts";
 import { freePort } from "../kit/free-port.ts";
 import { startEnvoy } from "../kit/servers/envoy.ts";
@@ -26,12 +26,12 @@ async function kubelet(t: TestContext, port: number, probes: Readonly<Record<str
   const listener = await freePort();
   const declared = { name: "shop", image: "", ports: [{ name: "http", containerPort: port }] };
   const before = { ...declared, ...probes } as unknown as JsonObject & { readonly name: string };
-  const { container, questions } = askListener(before, port, listener);
+  const { container, requests } = redirectToListener(before, port, listener);
   await startEnvoy(t, {
     bootstrap: "injected",
     agent: NO_AGENT,
     service: port,
-    probes: { port: listener, questions },
+    probes: { port: listener, requests },
   });
   const spec = container as unknown as ContainerSpec;
   const target = {

@@ -113,8 +113,8 @@ export async function followPublished(process: SluiceProcess) {
   };
 }
 
-const LOST = "the store lost what controllers published, and what is known stays";
-const NO_LOOKUPS = "other addresses cannot be looked up, and what is known stays";
+const LOST = "the store lost what controllers published, and the known services stay in use";
+const NO_LOOKUPS = "other addresses cannot be looked up, and the known services stay in use";
 const NO_ANSWER = "the store has not answered yet";
 const NO_PUBLISHER =
   "no controller publishes services (service_discovery.kubernetes.enabled of the controllers)";

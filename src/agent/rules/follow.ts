@@ -50,7 +50,7 @@ interface FollowOptions {
   /** Called synchronously when a batch has come into force. */
   readonly applied: (revision: number, faults: RuleFaults) => void;
   /** The rules to begin with while the store is away; undefined waits for the store. */
-  readonly snapshot?: Pick<RuleSnapshot, "before" | "record"> | undefined;
+  readonly snapshot?: Pick<RuleSnapshot, "prepend" | "record"> | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -70,7 +70,7 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
   const rejected = new Map<string, RejectedRule>();
   const partial = new Map<string, string>();
   const watched = store.watch(agentPrefixes(group), signal);
-  const batches = snapshot?.before(watched) ?? watched;
+  const batches = snapshot?.prepend(watched) ?? watched;
   for await (const batch of keepRules(batches, { group, clock, kept })) {
     const changed = [...batch.deletes, ...batch.puts.map((entry) => entry.key)];
     for (const key of changed.map(reportedKey)) {

@@ -45,7 +45,7 @@ export class RuleSnapshot implements MetricSource {
    * The batches of the store. If the first one is late, the snapshot precedes it, and the first one then holds the
    * difference, like that of a store that lost its history.
    */
-  async *before(batches: AsyncIterable<StoreUpdate>): AsyncIterable<StoreUpdate> {
+  async *prepend(batches: AsyncIterable<StoreUpdate>): AsyncIterable<StoreUpdate> {
     const source = batches[Symbol.asyncIterator]();
     try {
       const first = source.next();

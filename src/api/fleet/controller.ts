@@ -1,5 +1,5 @@
-// A controller's service for the command line (`aperture.cmd.v1.Controller`), and the JSON routes of what it says about
-// agents. Policies, their decisions and their dynamic configuration are those of the policy service.
+// A controller's service for the command line (`aperture.cmd.v1.Controller`), and its JSON routes about agents. The methods for
+// policies, their decisions and their dynamic configuration are those of the policy service.
 
 import { Fault } from "#base/fault.ts";
 import type { GrpcService, Route } from "#base/handler.ts";

@@ -69,7 +69,7 @@ export class Baggage {
     return this.#header.slice(this.#keyStart, this.#textEnd);
   }
 
-  /** The value of a key, of whose members the last one counts. */
+  /** The value of a key. Of several members with this key the last one counts. */
   get(key: string): string | undefined {
     if (!this.#header.includes(key)) return undefined;
     this.rewind();

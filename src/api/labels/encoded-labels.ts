@@ -1,5 +1,5 @@
 // Telemetry labels that do not come from the request itself, encoded as protobuf map entries: the services at its
-// two ends and the type of the control point. What is always the same is encoded once.
+// two ends and the type of the control point. Constant entries are encoded once.
 
 import { writePair } from "#wire/check/request-writer.ts";
 import { TELEMETRY_ENTRY } from "#wire/check/response.ts";

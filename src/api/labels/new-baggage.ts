@@ -26,7 +26,7 @@ function encode(value: string): string | undefined {
 export function injectBaggage(
   header: string | undefined,
   made: readonly { readonly name: string; readonly value: string }[],
-  most = MAX_BAGGAGE_BYTES,
+  maxBytes = MAX_BAGGAGE_BYTES,
 ): string | undefined {
   const added = new Map<string, string>();
   for (const { name, value } of made) {
@@ -36,7 +36,7 @@ export function injectBaggage(
     if (member.length <= MAX_MEMBER) added.set(name, member);
   }
   if (added.size === 0) return undefined;
-  const old = header === undefined || header.length > most ? "" : header;
+  const old = header === undefined || header.length > maxBytes ? "" : header;
   const baggage = new Baggage(old, () => undefined);
   const kept: string[] = [];
   while (baggage.next()) if (!added.has(baggage.key)) kept.push(baggage.text);
@@ -45,7 +45,7 @@ export function injectBaggage(
   let grown = false;
   for (const member of added.values()) {
     const next = merged === "" ? member : `${merged},${member}`;
-    if (next.length > most || count >= MAX_MEMBERS) continue;
+    if (next.length > maxBytes || count >= MAX_MEMBERS) continue;
     merged = next;
     count += 1;
     grown = true;

@@ -28,7 +28,7 @@ export function findServicesCounted(
   return services;
 }
 
-/** Services of whoever called, counted. */
+/** Services of the caller, counted. */
 export function findPeerServices(
   lookup: ServiceLookup,
   peer: string,

@@ -32,8 +32,8 @@ function allLabels(flow: Flow, verdict: Verdict): ReplyLabels {
 }
 
 /**
- * The same without visiting each label, if the flow has none that classifiers set: undefined otherwise. Telemetry labels are
- * those of baggage alone, because the request's own need not become strings.
+ * Like `allLabels`, without visiting each label. Undefined if classifiers set labels. Telemetry labels are only those of
+ * baggage, because the request writes its own without making strings.
  */
 function requestLabels(
   { labels: all }: Verdict,

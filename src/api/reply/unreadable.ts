@@ -1,11 +1,11 @@
-// Explains by its headers why the body of a check is not JSON: gateways forward those of their own clients, so a
-// header alone never keeps a check from being judged.
+// Errors about a body that is not JSON name the header that explains it, such as content-encoding. Such a header alone never
+// refuses a check, because gateways forward the headers of their own clients.
 
 import { isUtf8 } from "node:buffer";
 import { Fault } from "#base/fault.ts";
 import type { HttpHandler, HttpRequest } from "#base/handler.ts";
 
-/** The handler, whose faults about a body that is not JSON name the header that explains it. */
+/** Wraps a handler, so that its faults about a body that is not JSON name the header that explains it. */
 export function explainingUnreadable(handle: HttpHandler): HttpHandler {
   return (request, call) => {
     try {

@@ -6,7 +6,7 @@ import type { Refusal } from "#base/http/refusal.ts";
 import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
 
-/** The verdict about a flow. `refusal` is why it must be refused unjudged, if it must. */
+/** Judges a flow, or refuses it without judging it if there is a `refusal`. */
 export function judged(
   flowController: FlowController,
   flow: Flow,

@@ -18,7 +18,7 @@ export class PacedReader {
   #left = BYTES_PER_TURN;
   #isNextTurnDue = false;
 
-  /** Resolves when all of it is read: at once, unless much was read in this turn already. Rejects with what a step throws. */
+  /** Resolves after the last step, in this turn unless much was read in it already. Rejects with the error of a step. */
   read(steps: EntrySteps): Promise<void> {
     return new Promise((done, failed) => {
       this.#queue.push({ steps, done, failed });
@@ -31,7 +31,7 @@ export class PacedReader {
       const job = this.#queue.shift();
       if (job === undefined) break;
       try {
-        if (this.#isRead(job)) job.done();
+        if (this.#readOn(job)) job.done();
         else this.#queue.push(job);
       } catch (thrown) {
         job.failed(thrown);
@@ -47,7 +47,7 @@ export class PacedReader {
   }
 
   /** Reads on while this turn has bytes left. Returns whether the end was reached. */
-  #isRead({ steps }: Job): boolean {
+  #readOn({ steps }: Job): boolean {
     while (this.#left > 0) {
       const step = steps.next();
       if (step.done === true) return true;

@@ -20,7 +20,7 @@ export interface Fleet {
 }
 
 /** Ends with the process. */
-export function knowAgents({
+export function followAgents({
   store,
   clock,
   chance,

@@ -40,7 +40,7 @@ export class Diagnosis {
   readonly #log: Pick<Log, "info" | "warn">;
   readonly #unansweredNotifier: ComponentNotifier;
   readonly #failOpenNotifier: ComponentNotifier;
-  readonly #standInNotifier: ComponentNotifier;
+  readonly #failureModeNotifier: ComponentNotifier;
   /** By component id. */
   #faults: Map<string, ComponentFaults> | undefined;
   /** The last answers without a number, by the identity of the asking component; created on demand. */
@@ -60,7 +60,7 @@ export class Diagnosis {
     this.#signals = new InvalidSignals(clock);
     this.#unansweredNotifier = new ComponentNotifier(clock);
     this.#failOpenNotifier = new ComponentNotifier(clock);
-    this.#standInNotifier = new ComponentNotifier(clock);
+    this.#failureModeNotifier = new ComponentNotifier(clock);
   }
 
   /** By component id. */
@@ -80,7 +80,7 @@ export class Diagnosis {
     this.#unansweredNotifier.retain(asking);
     const limiters = new Set(this.#runner.actuators.map(identityOf));
     this.#failOpenNotifier.retain(limiters);
-    this.#standInNotifier.retain(limiters);
+    this.#failureModeNotifier.retain(limiters);
   }
 
   answered(identity: string, answer: QueryAnswer): void {
@@ -117,7 +117,7 @@ export class Diagnosis {
     // Usually every query is answered, and the list of components need not be read.
     if (this.#unanswered?.size || this.#unansweredNotifier.hasOpen) this.#reportQueries();
     this.#reportFailingOpen(circuit);
-    this.#reportStandingIn(circuit);
+    this.#reportFailureModes(circuit);
   }
 
   /** Limiters that accept everything because a required signal is invalid. Computed on demand. */
@@ -130,7 +130,7 @@ export class Diagnosis {
   }
 
   /** Limiters that refuse everything or keep old numbers because of `on_failure`. Computed on demand. */
-  *standingIn(): Generator<string> {
+  *onFailureMode(): Generator<string> {
     const { circuit, actuators, decisions } = this.#runner;
     if (circuit === undefined || circuit.ticks === 0) return;
     for (const actuator of actuators) {
@@ -198,9 +198,9 @@ export class Diagnosis {
     });
   }
 
-  #reportStandingIn(circuit: Circuit): void {
+  #reportFailureModes(circuit: Circuit): void {
     const { decisions } = this.#runner;
-    this.#reportLimiters(circuit, this.#standInNotifier, {
+    this.#reportLimiters(circuit, this.#failureModeNotifier, {
       holds: (each) => otherMode(each, decisions) !== undefined,
       suffix: (each) => `: ${otherMode(each, decisions)}`,
       begun: `limiters of ${this.#policy} decide by on_failure: required signals are invalid`,

@@ -19,7 +19,7 @@ export interface ClusterDiscovery {
 }
 
 const PART: ClusterPart = {
-  fails: "pods and services are not followed, and what is known stays",
+  fails: "pods and services are not followed, and the known ones stay in use",
   works: "pods and services are followed again",
 };
 const STANDING_BY = "the controller that leads discovers pods and services";

@@ -188,8 +188,7 @@ export class PolicyLoop {
 
   /**
    * Replaces the dynamic configuration from the next tick on; undefined removes it. An invalid configuration is refused, and
-   * the
-   * previous one stays. Returns the changed store entries.
+   * the previous one stays. Returns the changed store entries.
    */
   configure(proposed: JsonObject | undefined): StoreWrites {
     const outcome = this.#gate.examine(this.#version.policy, proposed);

@@ -105,7 +105,7 @@ export class KeptSource implements PolicySource, MetricSource {
 
   *candidates(): Generator<PolicyCandidate> {
     for (const [name, policy] of this.#kept)
-      if (!this.#isFound(name)) yield { name, location: POLICIES + name, policy };
+      if (!this.#isReadAgain(name)) yield { name, location: POLICIES + name, policy };
   }
 
   /** The former dynamic configuration is part of the policy, so that the API can replace it. */
@@ -125,7 +125,7 @@ export class KeptSource implements PolicySource, MetricSource {
       this.#kept.delete(candidate.name);
       log.info({ policy: candidate.name }, `no longer kept: ${why}`);
     }
-    for (const name of [...this.#unread].filter((each) => this.#isFound(each))) {
+    for (const name of [...this.#unread].filter((each) => this.#isReadAgain(each))) {
       this.#kept.delete(name);
       this.#unread.delete(name);
       log.info(
@@ -154,8 +154,8 @@ export class KeptSource implements PolicySource, MetricSource {
     to.number("sluice_policies", ["kept"], this.#kept.size);
   }
 
-  /** Whether it is known by now if the policy still has a resource. */
-  #isFound(name: string): boolean {
+  /** Whether the resources of the policy could not be read at the start and can be read now. */
+  #isReadAgain(name: string): boolean {
     return this.#unread.has(name) && !this.#options.isUnread(name);
   }
 

@@ -51,7 +51,7 @@ function errorOf(loop: PolicyLoop): string | undefined {
     named("components failed in the last tick: ", failuresOf(loop)),
     named("limiters fail open, required signals are invalid: ", [...loop.diagnosis.failingOpen()]),
     named("limiters decide by on_failure, required signals are invalid: ", [
-      ...loop.diagnosis.standingIn(),
+      ...loop.diagnosis.onFailureMode(),
     ]),
   ].filter((error) => error !== "");
   return errors.length === 0 ? undefined : errors.join("; ");

@@ -1,5 +1,5 @@
-// What the agent of this process has seen of the names in policies: the control points that checks name, and the labels that
-// limiters read. A misspelt name limits nothing, and nothing else would say so.
+// Tells which names of policies the agent of this process has met: control points that checks name, and labels that limiters
+// read. A misspelt name limits nothing, and nothing else would report it.
 
 import type { Clock } from "#base/clock.ts";
 import type { CompiledPolicy, LimiterLabel } from "#policy/compiled.ts";

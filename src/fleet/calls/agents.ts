@@ -24,14 +24,14 @@ export interface Outcomes {
 
 /** Milliseconds until a request is answered, with the time that it waits for its turn. */
 const ANSWER_MS = 10_000;
-/** Requests without an answer. Further ones wait for their turn. */
+/** Limit of concurrent requests. Further ones wait for their turn. */
 const MAX_AT_ONCE = 64;
-/** Requests that wait for their turn. */
+/** Limit of requests that wait for their turn. */
 const MAX_WAITING = 10_000;
 
 export class Agents {
   readonly #options: AgentsOptions;
-  /** In order, those that wait for their turn. */
+  /** The requests that wait for their turn, in order. */
   readonly #queue = new Set<() => void>();
   #running = 0;
   /** Requests since the start. */

@@ -21,9 +21,9 @@ interface AnswersOptions {
   readonly log: Log;
 }
 
-/** Requests without an answer, and answers that are in the store: their keys are remembered. */
+/** Limit of remembered keys: of requests without an answer, and of answers in the store. */
 const MAX_OPEN = 1_000;
-/** An answer that nobody fetched ends with this lease when its agent ends before. */
+/** Lease of answers: an answer that nobody fetched expires if its agent has ended. */
 export const CALL_LEASE_MS = 30_000;
 
 /** Bytes that are no message of any type. */

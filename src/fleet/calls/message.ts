@@ -85,7 +85,7 @@ function codeOf(wanted: number): Code {
   return found === undefined || found === "OK" ? "UNKNOWN" : found;
 }
 
-export function tooLarge(bytes: Uint8Array, most: number): Fault {
-  const wanted = `wanted at most ${most} bytes, got ${bytes.length}`;
+export function tooLarge(bytes: Uint8Array, limit: number): Fault {
+  const wanted = `wanted at most ${limit} bytes, got ${bytes.length}`;
   return new Fault("RESOURCE_EXHAUSTED", wanted);
 }

@@ -39,7 +39,6 @@ interface OutboundOptions {
 
 export class Outbound {
   readonly #options: OutboundOptions;
-  readonly #backoff: OutboundSettings["backoff"];
   #failures = 0;
   #disarm: () => void = () => undefined;
   #stream: GrpcStream | undefined;
@@ -47,7 +46,6 @@ export class Outbound {
 
   constructor(options: OutboundOptions) {
     this.#options = options;
-    this.#backoff = { ...options.settings.backoff };
     this.#connect();
   }
 
@@ -96,8 +94,8 @@ export class Outbound {
 
   #ended(fault: Fault): void {
     if (this.#closed) return;
-    const { clock, chance, state } = this.#options;
-    const { base_delay, max_delay, multiplier, jitter } = this.#backoff;
+    const { clock, chance, state, settings } = this.#options;
+    const { base_delay, max_delay, multiplier, jitter } = settings.backoff;
     this.#stream = undefined;
     this.#disarm();
     state(fault);

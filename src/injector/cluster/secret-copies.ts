@@ -20,7 +20,7 @@ export const COPY_OF = "sluice/copy-of";
 const EVERYWHERE: readonly string[] = ["UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"];
 
 /** Entries that the API server requires in Secrets, by type. */
-const DEMANDED: Readonly<Record<string, readonly string[]>> = {
+const REQUIRED_ENTRIES: Readonly<Record<string, readonly string[]>> = {
   "kubernetes.io/dockerconfigjson": [".dockerconfigjson"],
   "kubernetes.io/tls": ["tls.crt", "tls.key"],
 };
@@ -63,7 +63,7 @@ export class SecretCopies {
     const { home, namespaces, log } = this.#options;
     const names = secrets.map(({ name }) => name);
     const wanted = [...namespaces()].map(({ name }) => name).filter((name) => name !== home);
-    this.#meet(names);
+    this.#updateNamespaces(names);
     const faults: string[] = [];
     if (secrets.length > 0) await this.#copyAll(secrets, wanted, faults, signal);
     for (const [namespace, held] of this.#held) {
@@ -78,7 +78,7 @@ export class SecretCopies {
   }
 
   /** Adds new namespaces and forgets deleted ones. */
-  #meet(names: readonly string[]): void {
+  #updateNamespaces(names: readonly string[]): void {
     const { home, everywhere } = this.#options;
     const known = new Set(everywhere());
     known.delete(home);
@@ -212,7 +212,7 @@ function partOf(original: KubeObject, entries: readonly string[]): SecretPart {
     Object.entries(whole).filter(([entry]) => entries.includes(entry)),
   );
   const type = typeOf(original);
-  const fits = DEMANDED[type]?.every((entry) => Object.hasOwn(data, entry)) ?? false;
+  const fits = REQUIRED_ENTRIES[type]?.every((entry) => Object.hasOwn(data, entry)) ?? false;
   return { type: fits ? type : "Opaque", data };
 }
 

@@ -1,6 +1,5 @@
 // Warns of ResourceQuotas and LimitRanges that would refuse the injected containers. Kubernetes checks them after injection,
-// and
-// its message names neither the cause nor the remedy; these warnings do.
+// and its message names neither the cause nor the remedy; these warnings do.
 
 import { type Container, isObject, type JsonObject, text } from "../pod.ts";
 import type { ResourceBound } from "../settings.ts";

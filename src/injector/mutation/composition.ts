@@ -16,7 +16,7 @@ import { boundWarnings } from "./bounds.ts";
 import { drainingEnvoy, ENVOY_NAME, type EnvoyTraffic, envoyContainer, TRAFFIC } from "./envoy.ts";
 import { mergeContainer, mergePullSecrets, mergeVolumes } from "./merge.ts";
 import { agentPorts, everyContainer, isOurs, portsOf, probedPorts } from "./ports.ts";
-import { askListener, type ProbeListener } from "./probes.ts";
+import { type ProbeListener, redirectToListener } from "./probes.ts";
 import { AGENT_NAMES, agentContainer, sleepHook, volumesOf } from "./sidecar.ts";
 
 /** Proxies of meshes, which already receive the application's requests. */
@@ -166,12 +166,12 @@ export class Composition {
     const isConfigured = own !== undefined && [own["args"], own["command"]].some(Array.isArray);
     if (this.#options.probes === false || isConfigured) return undefined;
     const port = this.#ports.probes;
-    const questions: ProbeListener["questions"][number][] = [];
+    const requests: ProbeListener["requests"][number][] = [];
     const move = (container: Container) => {
       if (isOurs(container) || MESH_PROXIES.includes(container.name)) return container;
-      const moved = askListener(container, application, port);
-      questions.push(...moved.questions);
-      if (moved.questions.some(({ kind }) => kind === "HTTPS"))
+      const moved = redirectToListener(container, application, port);
+      requests.push(...moved.requests);
+      if (moved.requests.some(({ kind }) => kind === "HTTPS"))
         this.#warnings.push(
           `a probe of container ${container.name} speaks TLS to port ${application}, to which Envoy speaks cleartext: requests fail unless the application understands both`,
         );
@@ -179,7 +179,7 @@ export class Composition {
     };
     this.#init = this.#init.map(move);
     this.#main = this.#main.map(move);
-    return questions.length === 0 ? undefined : { port, questions };
+    return requests.length === 0 ? undefined : { port, requests };
   }
 
   #traffic(): EnvoyTraffic {

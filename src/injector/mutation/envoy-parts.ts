@@ -1,7 +1,7 @@
 // Parts of Envoy's bootstrap: its clusters, and the listener that answers the kubelet's probes of the application.
 
 import type { Json, JsonObject } from "../pod.ts";
-import { HTTPS_PREFIX, type ProbeListener, type Question, TCP_PATH } from "./probes.ts";
+import { HTTPS_PREFIX, type ProbeListener, type ProbeRequest, TCP_PATH } from "./probes.ts";
 
 export const UPSTREAM = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
@@ -39,10 +39,10 @@ export function service(name: string, port: number, protocol: JsonObject): JsonO
 }
 
 /** The connection manager of the listener for kubelets. */
-export function answers({ questions }: ProbeListener): JsonObject {
-  const kinds = new Set(questions.map(({ kind }) => kind));
+export function answers({ requests }: ProbeListener): JsonObject {
+  const kinds = new Set(requests.map(({ kind }) => kind));
   const routes = new Map(
-    questions.filter((each) => each.kind !== "TCP").map((each) => [JSON.stringify(each), each]),
+    requests.filter((each) => each.kind !== "TCP").map((each) => [JSON.stringify(each), each]),
   );
   return {
     stat_prefix: "probes",
@@ -72,20 +72,20 @@ export function answers({ questions }: ProbeListener): JsonObject {
   };
 }
 
-function answer(question: Exclude<Question, { kind: "TCP" }>): JsonObject {
+function answer(request: Exclude<ProbeRequest, { kind: "TCP" }>): JsonObject {
   // A pooled connection that the application closed does not mean that it fails.
   const route = {
     timeout: "0s",
     retry_policy: { retry_on: "reset,refused-stream", num_retries: 1 },
   };
-  if (question.kind === "GRPC") {
+  if (request.kind === "GRPC") {
     const headers = [is(":path", "/grpc.health.v1.Health/Check"), is(":method", "POST")];
     return {
       match: { prefix: "/", grpc: {}, headers },
       route: { cluster: "service-grpc", ...route },
     };
   }
-  const { kind, path } = question;
+  const { kind, path } = request;
   const isTls = kind === "HTTPS";
   const headers = [is(":path", isTls ? `${HTTPS_PREFIX}${path}` : path), is(":method", "GET")];
   return {
@@ -99,10 +99,10 @@ function answer(question: Exclude<Question, { kind: "TCP" }>): JsonObject {
 }
 
 export function probeClusters(
-  { questions }: ProbeListener,
+  { requests }: ProbeListener,
   application: number,
 ): readonly JsonObject[] {
-  const periods = questions.flatMap((each) => (each.kind === "TCP" ? [each.seconds] : []));
+  const periods = requests.flatMap((each) => (each.kind === "TCP" ? [each.seconds] : []));
   const period = `${Math.min(...periods)}s`;
   const tls = {
     // Like kubelets, without verifying the certificate.
@@ -130,7 +130,7 @@ export function probeClusters(
     load_assignment: assignment("service-tcp", application),
   };
   return [
-    ...(questions.some(({ kind }) => kind === "HTTPS") ? [tls] : []),
+    ...(requests.some(({ kind }) => kind === "HTTPS") ? [tls] : []),
     ...(periods.length === 0 ? [] : [tcp]),
   ];
 }

@@ -1,12 +1,12 @@
 // Redirects the kubelet's probes and hooks of the application behind the injected Envoy. The application may listen on
-// 127.0.0.1
-// only, where the kubelet cannot reach it. So the kubelet asks a listener of Envoy, which asks the application without
-// consulting policies. The listener forwards exactly the requests of the probes; anything wider would bypass the policies.
+// 127.0.0.1 only, where the kubelet cannot reach it. So the kubelet asks a listener of Envoy, which asks the application
+// without consulting policies. The listener forwards exactly the requests of the probes; anything wider would bypass the
+// policies.
 
 import { type Container, isObject, type Json, type JsonObject, listAt, text } from "../pod.ts";
 
 /** The request of a probe or a hook. */
-export type Question =
+export type ProbeRequest =
   | { readonly kind: "HTTP" | "HTTPS"; readonly path: string }
   | { readonly kind: "GRPC" }
   /** A connection; `seconds` is the period of the probe. */
@@ -15,7 +15,7 @@ export type Question =
 /** Envoy's listener for kubelets. */
 export interface ProbeListener {
   readonly port: number;
-  readonly questions: readonly Question[];
+  readonly requests: readonly ProbeRequest[];
 }
 
 /** Paths of the listener for probes over TLS and TCP. Other paths are those of the application. */
@@ -28,19 +28,19 @@ const HOOKS = ["postStart", "preStop"] as const;
 const PERIOD_SECONDS = 10;
 
 /** Redirects the probes and hooks of the application's port to the listener. Also returns their requests. */
-export function askListener(
+export function redirectToListener(
   container: Container,
   application: number,
   listener: number,
-): { readonly container: Container; readonly questions: readonly Question[] } {
-  const questions: Question[] = [];
+): { readonly container: Container; readonly requests: readonly ProbeRequest[] } {
+  const requests: ProbeRequest[] = [];
   const moved = (owner: JsonObject, names: readonly string[]): JsonObject => {
     const changed = names.flatMap((name) => {
       const handler = owner[name];
       if (!isObject(handler)) return [];
-      const found = askAt(handler, container, application, listener);
+      const found = redirected(handler, container, application, listener);
       if (found === undefined) return [];
-      questions.push(found.question);
+      requests.push(found.request);
       return [[name, found.handler] as const];
     });
     return { ...owner, ...Object.fromEntries(changed) };
@@ -48,16 +48,16 @@ export function askListener(
   const { lifecycle } = container;
   const hooks = isObject(lifecycle) ? { lifecycle: moved(lifecycle, HOOKS) } : {};
   const probed = moved({ ...container, ...hooks }, PROBES);
-  return { container: { ...probed, name: container.name }, questions };
+  return { container: { ...probed, name: container.name }, requests };
 }
 
 /** Undefined for another port or host. */
-function askAt(
+function redirected(
   handler: JsonObject,
   container: Container,
   application: number,
   listener: number,
-): { readonly handler: JsonObject; readonly question: Question } | undefined {
+): { readonly handler: JsonObject; readonly request: ProbeRequest } | undefined {
   const { httpGet, tcpSocket, grpc, ...rest } = handler;
   const asks = (action: Json | undefined): action is JsonObject =>
     isObject(action) &&
@@ -69,15 +69,15 @@ function askAt(
     const kind = isTls ? "HTTPS" : "HTTP";
     const asked = isTls ? `${HTTPS_PREFIX}${path}` : path;
     const action = { ...httpGet, path: asked, port: listener, scheme: "HTTP" };
-    return { handler: { ...rest, httpGet: action }, question: { kind, path } };
+    return { handler: { ...rest, httpGet: action }, request: { kind, path } };
   }
   if (asks(grpc))
-    return { handler: { ...rest, grpc: { ...grpc, port: listener } }, question: { kind: "GRPC" } };
+    return { handler: { ...rest, grpc: { ...grpc, port: listener } }, request: { kind: "GRPC" } };
   if (asks(tcpSocket)) {
     const { periodSeconds } = handler;
     const seconds = typeof periodSeconds === "number" ? periodSeconds : PERIOD_SECONDS;
     const action = { path: TCP_PATH, port: listener, scheme: "HTTP" };
-    return { handler: { ...rest, httpGet: action }, question: { kind: "TCP", seconds } };
+    return { handler: { ...rest, httpGet: action }, request: { kind: "TCP", seconds } };
   }
   return undefined;
 }

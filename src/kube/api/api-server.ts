@@ -59,7 +59,10 @@ export class ApiServer {
     } else if (isServerAway(fault) || (before === "away" && RETURNING.includes(fault.code))) {
       this.#faulty.set(part, "away");
       if (!wasAway)
-        log.warn({}, `the API server is away, and what is known stays: ${fault.message}`);
+        log.warn(
+          {},
+          `the API server is away, and the last known state stays in use: ${fault.message}`,
+        );
     } else {
       this.#faulty.set(part, "own");
       if (before !== "own") log.warn({}, `${part.fails}: ${fault.message}`);

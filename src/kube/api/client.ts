@@ -239,7 +239,7 @@ export class KubeClient {
         throw replyFault(nameOf(call), status, parsed(body.toString("utf8")));
       }
       const { clock } = this.#options;
-      await pause(seconds * 1_000, clock, call.signal ?? NEVER());
+      await pause(seconds * 1_000, clock, call.signal ?? never());
       if (call.signal?.aborted) throw new Fault("CANCELLED", "the call was cancelled");
     }
   }
@@ -276,7 +276,7 @@ export class KubeClient {
 }
 
 /** A signal that never aborts. */
-function NEVER(): AbortSignal {
+function never(): AbortSignal {
   return new AbortController().signal;
 }
 

@@ -6,11 +6,11 @@ const NEWLINE = 0x0a;
 
 /**
  * The lines without their terminators and without empty lines.
- * @throws Fault RESOURCE_EXHAUSTED for a line of more than `most` bytes, UNAVAILABLE if the body ends within a line
+ * @throws Fault RESOURCE_EXHAUSTED for a line of more than `maxBytes` bytes, UNAVAILABLE if the body ends within a line
  */
 export async function* linesOf(
   body: AsyncIterable<Uint8Array>,
-  most: number,
+  maxBytes: number,
 ): AsyncGenerator<string> {
   let parts: Uint8Array[] = [];
   let size = 0;
@@ -20,8 +20,8 @@ export async function* linesOf(
       const end = chunk.indexOf(NEWLINE, from);
       const part = chunk.subarray(from, end < 0 ? chunk.length : end);
       size += part.length;
-      if (size > most) {
-        throw new Fault("RESOURCE_EXHAUSTED", `an event has more than ${most} bytes`);
+      if (size > maxBytes) {
+        throw new Fault("RESOURCE_EXHAUSTED", `an event has more than ${maxBytes} bytes`);
       }
       if (part.length > 0) parts.push(part);
       if (end < 0) break;

@@ -45,7 +45,7 @@ export interface ReflectorOptions<T> {
   readonly clock: Clock;
   readonly chance: Chance;
   /** The most objects that are kept; 100 000 by default. More objects are a fault, and the known ones stay. */
-  readonly most?: number;
+  readonly maxObjects?: number;
 }
 
 /** Numbers of events, for metrics and tests. */
@@ -154,7 +154,7 @@ export class Reflector<T> {
   }
 
   async #list(): Promise<void> {
-    const { client, resource, selection = {}, most = MAX_OBJECTS } = this.#options;
+    const { client, resource, selection = {}, maxObjects = MAX_OBJECTS } = this.#options;
     const { signal } = this.#stop;
     this.counts.lists += 1;
     const gone = new Set(this.#known.keys());
@@ -165,7 +165,7 @@ export class Reflector<T> {
     do {
       const page = await client.page(resource, selection, from, signal);
       count += page.items.length;
-      if (count > most) throw tooMany(resource, most);
+      if (count > maxObjects) throw tooMany(resource, maxObjects);
       for (const [at, object] of page.items.entries()) {
         if (at % SLICE === SLICE - 1) await setImmediate();
         const key = keyOf(object);
@@ -214,7 +214,7 @@ export class Reflector<T> {
   }
 
   #event(line: string): void {
-    const { resource, most = MAX_OBJECTS } = this.#options;
+    const { resource, maxObjects = MAX_OBJECTS } = this.#options;
     const event: unknown = JSON.parse(line);
     this.counts.events += 1;
     const type = textOf(event, "type");
@@ -227,7 +227,8 @@ export class Reflector<T> {
     const object = asObject(content);
     const key = keyOf(object);
     if (type === "DELETED") this.#apply(new Map(), [key]);
-    else if (!this.#known.has(key) && this.#known.size >= most) throw tooMany(resource, most);
+    else if (!this.#known.has(key) && this.#known.size >= maxObjects)
+      throw tooMany(resource, maxObjects);
     else if (this.#differs(key, object)) this.#apply(new Map([[key, this.#reduced(object)]]), []);
     this.#version = object.metadata.resourceVersion ?? this.#version;
   }
@@ -288,7 +289,7 @@ function faultOf(thrown: unknown): Fault {
   return new Fault("UNAVAILABLE", message, { cause: thrown });
 }
 
-function tooMany(resource: Resource, most: number): Fault {
-  const message = `${pathOf(resource)}: more than ${most} objects`;
+function tooMany(resource: Resource, maxObjects: number): Fault {
+  const message = `${pathOf(resource)}: more than ${maxObjects} objects`;
   return new Fault("RESOURCE_EXHAUSTED", message);
 }

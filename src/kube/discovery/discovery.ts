@@ -91,9 +91,9 @@ export class Discovery {
 const USUAL_DOMAIN = "cluster.local";
 const RESOLVER = "/etc/resolv.conf";
 /** Largest resolver configuration, in bytes. */
-const MOST = 64 * 1024;
+const MAX_BYTES = 64 * 1024;
 
-const NOT_FOLLOWED = "pods and services are not followed, and what is known stays";
+const NOT_FOLLOWED = "pods and services are not followed, and the known ones stay in use";
 const FOLLOWED_AGAIN = "pods and services are followed again";
 
 interface StartDiscovery extends Omit<DiscoveryOptions, "domain"> {
@@ -144,7 +144,7 @@ export async function openDiscovery(options: OpenDiscovery): Promise<OpenedDisco
 export async function startDiscovery(options: StartDiscovery): Promise<OpenedDiscovery> {
   const { log, followed } = options;
   const domain =
-    clusterDomainOf(await readTextFile(RESOLVER, MOST).catch(() => "")) ?? USUAL_DOMAIN;
+    clusterDomainOf(await readTextFile(RESOLVER, MAX_BYTES).catch(() => "")) ?? USUAL_DOMAIN;
   log.info({ domain }, "discovers the pods and services of the cluster");
   let isFirst = true;
   const told = (fault: Fault | undefined) => {

@@ -4,8 +4,8 @@
 import type { Entity } from "#base/net/entity.ts";
 
 /** The most addresses that are kept. Further ones are left out and counted. */
-const MOST = 200_000;
-/** Addresses that were left out are added again when at most this share of `most` is used. */
+const MAX_ADDRESSES = 200_000;
+/** Addresses that were left out are added again when at most this share of the limit is used. */
 const REFILL_BELOW = 0.9;
 const NONE: readonly string[] = [];
 
@@ -15,7 +15,7 @@ const NONE: readonly string[] = [];
  * by address, called after the first of them by name, because nothing else tells their traffic apart.
  */
 export class Entities {
-  readonly #most: number;
+  readonly #maxAddresses: number;
   readonly #changed: (address: string) => void;
   readonly #objects = new Map<string, readonly Entity[]>();
   readonly #byAddress = new Map<string, Entity>();
@@ -25,8 +25,8 @@ export class Entities {
   #leftOut = 0;
 
   /** `changed` is called with each address whose entity may have changed. */
-  constructor(most = MOST, changed: (address: string) => void = () => undefined) {
-    this.#most = most;
+  constructor(maxAddresses = MAX_ADDRESSES, changed: (address: string) => void = () => undefined) {
+    this.#maxAddresses = maxAddresses;
     this.#changed = changed;
   }
 
@@ -80,7 +80,7 @@ export class Entities {
   }
 
   #add(entity: Entity): void {
-    if (this.#named >= this.#most) {
+    if (this.#named >= this.#maxAddresses) {
       this.#leftOut += 1;
       return;
     }
@@ -122,7 +122,7 @@ export class Entities {
 
   /** Adds addresses that were left out, once there is room for more than a few. */
   #fill(): void {
-    if (this.#leftOut === 0 || this.#named > this.#most * REFILL_BELOW) return;
+    if (this.#leftOut === 0 || this.#named > this.#maxAddresses * REFILL_BELOW) return;
     this.#leftOut = 0;
     for (const entities of this.#objects.values()) {
       for (const entity of entities) {

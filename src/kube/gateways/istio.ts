@@ -89,7 +89,7 @@ function accessLog(controlPoint: string, grpcService: object): object {
             log_name: controlPoint,
             transport_api_version: "V3",
             grpc_service: grpcService,
-            // StoreWrites are sent at once, because a request holds its slot until its entry arrives.
+            // Entries are sent at once, because a request holds its slot until its entry arrives.
             buffer_size_bytes: 0,
           },
         },

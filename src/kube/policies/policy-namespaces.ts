@@ -52,7 +52,7 @@ export class PolicyNamespaces {
         followed: (following) => followed(namespace, following),
         clock,
         chance,
-        most: MAX_POLICIES,
+        maxObjects: MAX_POLICIES,
       });
     this.#reflectors = new Map(
       all.map((namespace) => [namespace, reflectorOf(namespace)] as const),

@@ -77,7 +77,7 @@ export class FollowedObject {
       followed: () => options.changed(),
       clock,
       chance,
-      most: 1,
+      maxObjects: 1,
     });
   }
 
@@ -143,7 +143,7 @@ export class FollowedObject {
       const round = new AbortController();
       this.#round = round;
       try {
-        const replicas = await this.#look(round.signal);
+        const replicas = await this.#reconcile(round.signal);
         if (round.signal.aborted) continue;
         if (this.#fault !== undefined && !isServerAway(this.#fault)) {
           const fields = { object: objectText(this.#options.object) };
@@ -159,7 +159,7 @@ export class FollowedObject {
   }
 
   /** Reads the scale, and sets it if another number is wanted. */
-  async #look(signal: AbortSignal): Promise<Replicas> {
+  async #reconcile(signal: AbortSignal): Promise<Replicas> {
     const { client, resource, object, record, counts, clock, log } = this.#options;
     const { namespace, name } = object;
     for (let conflicts = 0; ; conflicts++) {
@@ -170,7 +170,7 @@ export class FollowedObject {
       if (wanted === undefined || found.configured === wanted || signal.aborted) return found;
       const early = this.#earlyMs(wanted);
       if (early > 0) {
-        this.#lookLater(early);
+        this.#reconcileAfter(early);
         return found;
       }
       try {
@@ -208,11 +208,11 @@ export class FollowedObject {
       record({ ...object, uid: this.#uid }, { type: "Warning", reason: "NotScaled", note });
     }
     const ms = Math.min(FIRST_PAUSE_MS * 2 ** (this.#failures - 1), LONGEST_PAUSE_MS);
-    this.#lookLater(ms * (1 - JITTER * chance()));
+    this.#reconcileAfter(ms * (1 - JITTER * chance()));
     this.#settle(this.#replicas, fault);
   }
 
-  #lookLater(ms: number): void {
+  #reconcileAfter(ms: number): void {
     this.#disarmRetry();
     this.#disarm = this.#options.clock.alarm(ms, () => {
       this.#disarm = undefined;

@@ -137,7 +137,7 @@ export class Scaling implements MetricSource {
     this.#changed();
   }
 
-  /** StoreWrites that cannot be read count as absent. */
+  /** Values that cannot be read count as absent. */
   #read<T>(into: Map<string, T>, key: string, name: string, read: () => T): void {
     try {
       into.set(name, read());

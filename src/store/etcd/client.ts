@@ -177,10 +177,11 @@ export class EtcdClient {
     ended: (fault: Fault) => void,
   ): Promise<WatchStream> {
     const server = this.#server();
+    const until = this.#options.clock.now() + ATTEMPT_MS;
     let cancelled = false;
     const stream = await server.client.stream("/etcdserverpb.Watch/Watch", {
       // A member that is cut off from the others ends the stream instead of being silent.
-      metadata: { ...(await this.#credentials(server, this.#soon())), hasleader: "true" },
+      metadata: { ...(await this.#credentials(server, until)), hasleader: "true" },
       received: (bytes) => {
         this.#answered();
         received(decode("etcdserverpb.WatchResponse", bytes));
@@ -237,10 +238,6 @@ export class EtcdClient {
     const server = this.#servers[this.#at];
     if (server === undefined) throw new Error("there is always a server in use");
     return server;
-  }
-
-  #soon(): number {
-    return this.#options.clock.now() + ATTEMPT_MS;
   }
 
   async #attempt<M extends Method>(

@@ -45,7 +45,7 @@ export function isCompacted(fault: Fault): boolean {
 }
 
 /** The revision that was asked for is newer than the server's. */
-export function isOfTheFuture(fault: Fault): boolean {
+export function isFutureRevision(fault: Fault): boolean {
   return /is a future revision/.test(detailsOf(fault));
 }
 

@@ -171,8 +171,8 @@ class AlertQueue {
   }
 
   async #send(): Promise<void> {
-    const most = this.#options.batch.send_batch_max_size || this.#waiting.size;
-    const batch = [...this.#waiting].slice(0, most);
+    const limit = this.#options.batch.send_batch_max_size || this.#waiting.size;
+    const batch = [...this.#waiting].slice(0, limit);
     for (const [identity] of batch) this.#waiting.delete(identity);
     await this.#deliver(batch.map(([, fired]) => fired));
   }

@@ -1,4 +1,4 @@
-// Counts the streams of Envoy's gRPC access log, and tells the log when some are refused: what their Envoys report is lost.
+// Counts the streams of Envoy's gRPC access log, and logs when some are refused, because reports are lost then.
 
 import { Episodes } from "#base/async/episodes.ts";
 import type { Clock } from "#base/clock.ts";

@@ -69,7 +69,7 @@ export class FinishedFlows implements MetricSource {
   readonly #settlements: Record<Settlement, number> = { settled: 0, unknown: 0, elsewhere: 0 };
   #badNumbers = 0;
 
-  /** `workloads` learns how long the service needed, and `settle` what the flow cost. */
+  /** `workloads` gets the time that the service needed, and `settle` the cost of the flow. */
   constructor(
     meters: FluxMeters,
     end: EndOfFlow,

@@ -115,7 +115,7 @@ interface ClassifierRow {
 
 export class FlowMetrics implements Observer, MetricSource {
   readonly #group: string;
-  readonly #most: number;
+  readonly #maxControlPoints: number;
   readonly #controlPoints = new Map<string, ControlPointRow>();
   readonly #others = controlPointRow();
   #named: ReadonlySet<string> = new Set();
@@ -142,7 +142,7 @@ export class FlowMetrics implements Observer, MetricSource {
 
   constructor(settings: FlowMetricsSettings) {
     this.#group = settings.agent_group;
-    this.#most = settings.most_control_points ?? MAX_CONTROL_POINTS;
+    this.#maxControlPoints = settings.most_control_points ?? MAX_CONTROL_POINTS;
   }
 
   decided(flow: Flow, verdict: Verdict): void {
@@ -245,7 +245,7 @@ export class FlowMetrics implements Observer, MetricSource {
     return this.#components.named(componentKey(name)) ?? {};
   }
 
-  /** The service needed so long for an accepted flow that a scheduler counted to this workload. */
+  /** Adds the time that the service needed for an accepted flow of this workload. */
   completed({ workload, ...name }: LoggedWorkload, latencyMs: number): void {
     const row = this.#components.named(nameKey("workload_requests_total", name));
     row?.workloads?.completed(workload, latencyMs);
@@ -326,7 +326,7 @@ export class FlowMetrics implements Observer, MetricSource {
     // Text that is not well-formed Unicode cannot be written to the page, and `_other` is reserved.
     if (name === OTHER || !name.isWellFormed()) return this.#others;
     const named = this.#named.has(name);
-    const room = this.#own < this.#most && name.length <= LONGEST_CONTROL_POINT;
+    const room = this.#own < this.#maxControlPoints && name.length <= LONGEST_CONTROL_POINT;
     if (!named && !room) return this.#others;
     const row = controlPointRow();
     this.#controlPoints.set(name, row);

@@ -1,6 +1,5 @@
-// The report about a finished flow, and the numbers that follow from it. Log records and entries of proxies
-// and spans of SDKs take this one form first. Durations in ms, lengths
-// in bytes.
+// The report about a finished flow, and the numbers that follow from it. Log records and entries of proxies and spans of SDKs
+// are first brought into this form. Durations are in ms, lengths in bytes.
 
 /** The sender of a report: a proxy sends its access log, the plugin of nginx and Kong or an SDK sends a span. */
 export type Source = "envoy" | "lua" | "sdk";

@@ -1,6 +1,6 @@
-// Remembers flows whose end will be reported without what the report needs: access logs that leave out the decision, which
-// have the id that the proxy gave the request, and spans of SDKs that know nothing of concurrency slots, which have the times
-// of the check. Bounded, and used only while there are such reports.
+// Remembers the decisions about flows whose end is reported without them. Access logs that leave out the decision have the id
+// of the request; spans of SDKs that know no concurrency slots have the times of the check. Flows are remembered only while
+// such reports arrive, and their number is bounded.
 
 import type { Flow, SlotRef, Verdict } from "#flow/flow.ts";
 import type { FlowListener } from "#flow/observer.ts";
@@ -13,7 +13,7 @@ const REQUEST_ID = "x-request-id";
 const LONGEST_ID = 128;
 /** Flows of one generation; there are two. An entry takes some 300 bytes. */
 const MAX_FLOWS = 50_000;
-/** Most flows of one id that are compared: those of one request at several control points, and checks of one millisecond. */
+/** Limit of flows of one id that are compared: one request at several control points, or checks in the same millisecond. */
 const MAX_OF_ONE_ID = 16;
 
 interface Entry extends LoggedDecision {
@@ -26,9 +26,9 @@ export class UnreportedFlows implements FlowListener, MetricSource {
   readonly #byRequest: Remembered;
   readonly #byCheck: Remembered;
 
-  constructor(most = MAX_FLOWS) {
-    this.#byRequest = new Remembered(most);
-    this.#byCheck = new Remembered(most);
+  constructor(limit = MAX_FLOWS) {
+    this.#byRequest = new Remembered(limit);
+    this.#byCheck = new Remembered(limit);
   }
 
   decided(flow: Flow, verdict: Verdict): void {
@@ -47,7 +47,7 @@ export class UnreportedFlows implements FlowListener, MetricSource {
     this.#byRequest.remember(id, entryOf(controlPoint, verdict));
   }
 
-  /** Spans of SDKs carry their decision, and lack only what holds slots and estimates. */
+  /** Spans of SDKs carry their decision. Only slots and estimates are missing. */
   #rememberCheck({ controlPoint }: Flow, verdict: Verdict): void {
     if (!this.#byCheck.wanted) return;
     const { held, reservationId, start, end } = verdict;
@@ -72,8 +72,8 @@ export class UnreportedFlows implements FlowListener, MetricSource {
   }
 
   /**
-   * Takes the flow of an SDK's check out; undefined when none is known. Of flows of the same millisecond, the latest one
-   * all of whose slots are of keys that the check had, or else the latest.
+   * Takes the flow of an SDK's check out; undefined when none is known. Of flows of the same millisecond, takes
+   * the latest whose slots all have keys of this check, or else the latest.
    */
   takeCheck(times: CheckTimes): LoggedDecision | undefined {
     const { labels } = times;
@@ -104,7 +104,7 @@ class Remembered {
   wanted = true;
   /** Flows that were forgotten because there were too many. */
   forgotten = 0;
-  readonly #most: number;
+  readonly #limit: number;
   /** Flows since the last change of generations, and those of the generation before. */
   #young: Generation = new Map();
   #old: Generation = new Map();
@@ -114,8 +114,8 @@ class Remembered {
   #lookups = 0;
   #lookupsBefore = 0;
 
-  constructor(most: number) {
-    this.#most = most;
+  constructor(limit: number) {
+    this.#limit = limit;
   }
 
   /** A report needed no flow from here. */
@@ -124,7 +124,7 @@ class Remembered {
   }
 
   remember(id: string, entry: Entry): void {
-    if (this.#count >= this.#most) {
+    if (this.#count >= this.#limit) {
       // No report asked for these flows, so further ones are not remembered.
       if (!this.#isUsed) this.wanted = false;
       for (const flows of this.#old.values()) this.forgotten += flows.length;
@@ -212,7 +212,7 @@ function slotsOf({ held, decisions }: Verdict): readonly SlotRef[] {
   return slots;
 }
 
-/** Schedulers stand in the last stages, so the last decision tells. */
+/** Schedulers are in the last stages, so the last decision is theirs if there is one. */
 function isScheduled(decisions: Verdict["decisions"]): boolean {
   const last = decisions[decisions.length - 1];
   return last !== undefined && "workload" in last.detail;

@@ -28,7 +28,7 @@ interface Levelled {
   level: string;
 }
 
-/** The levels in force until the process ends. A change for one component goes before a change for all. */
+/** The levels in force until the process ends. A change for one component takes precedence over a change for all. */
 export class LogLevels {
   readonly #configured: string;
   #all: string | undefined;
@@ -39,7 +39,7 @@ export class LogLevels {
 
   readonly #changed: (component: string, level: string) => void;
 
-  /** `configured` is a level in the library's words. `changed` hears of each change, with "configured" for going back. */
+  /** `configured` is a level in the library's words. `changed` is called with each change; "configured" undoes one. */
   constructor(configured: string, changed: (component: string, level: string) => void) {
     this.#configured = configured;
     this.#changed = changed;

@@ -1,5 +1,5 @@
 // Messages of Envoy's gRPC access log service (envoy.service.accesslog.v3.StreamAccessLogsMessage), read by hand: there is
-// an entry for each request. An entry that cannot be read costs no other one.
+// an entry for each request. An entry that cannot be read does not affect the others.
 
 import { Fault } from "#base/fault.ts";
 import { BYTES, ProtoReader } from "../protobuf/reader.ts";
@@ -9,15 +9,18 @@ import { HttpLogEntry } from "./entry.ts";
 const HTTP = 2;
 const TCP = 3;
 
-/** Entries of one message that are read. Envoy sends some tens at once. */
+/** Limit of the entries of one message. Envoy sends some tens at once. */
 const MAX_ENTRIES = 10_000;
 
-/** Bytes of one entry that are read, in one step: those of Envoy have some thousands, and 60 KiB with all headers logged. */
+/**
+ * Limit of an entry, in bytes, because it is read in one step. Envoy's entries have a few thousand bytes, or 60 KiB if all
+ * headers are logged.
+ */
 const MAX_ENTRY = 256 * 1024;
 
 /**
- * Reasons why there is no entry to read: it is about a TCP connection, it is too large, its bytes are malformed (or those of
- * its message are), or the message has too many; these last two count once for a message.
+ * Reasons why an entry is not read: it is about a TCP connection, it is too large, it or its message is malformed, or the
+ * message has too many entries. A malformed message, or one with too many entries, counts once.
  */
 export type Unread = "tcp" | "too_large" | "malformed" | "too_many";
 
@@ -76,7 +79,7 @@ function* readMessage(
         if (entries > MAX_ENTRIES) to.unread("too_many");
         else if (list === TCP) to.unread("tcp");
         else if (stop - reader.at > MAX_ENTRY) to.unread("too_large");
-        else if (isReadable(entry, reader, stop)) to.entry(entry);
+        else if (tryRead(entry, reader, stop)) to.entry(entry);
         else to.unread("malformed");
         reader.at = stop;
       }
@@ -86,7 +89,7 @@ function* readMessage(
   }
 }
 
-function isReadable(entry: HttpLogEntry, reader: ProtoReader, end: number): boolean {
+function tryRead(entry: HttpLogEntry, reader: ProtoReader, end: number): boolean {
   try {
     entry.read(reader, end);
     return true;

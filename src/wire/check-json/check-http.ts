@@ -337,11 +337,11 @@ export class JsonCheckHttp implements HeaderList {
     const json = this.#json;
     if (!json.open()) return false;
     const { memory, offset } = json;
-    const most = Math.min(MAX_FAST_HEADERS, names.maxHeaders);
+    const limit = Math.min(MAX_FAST_HEADERS, names.maxHeaders);
     let count = 0;
     let seen = 0;
     do {
-      if (count === most || !json.name()) return false;
+      if (count === limit || !json.name()) return false;
       const name = names.ofBytes(memory, offset + json.start, offset + json.end);
       if (name.invalid || !json.text()) return false;
       if ((seen & name.bit) !== 0 && this.#has(name, count)) return false;

@@ -1,5 +1,5 @@
 // The decision in the span of an SDK: aperture.flowcontrol.check.v1.CheckResponse in JSON, as several libraries write it.
-// Read leniently: names in either spelling, enums as numbers or names, and whatever is not needed may be anything.
+// Read leniently: names in either spelling, and enums as numbers or names. Members that are not needed may have any value.
 
 import { Fault } from "#base/fault.ts";
 import { SLOT_MEMBERS, WORKLOAD_MEMBERS } from "../check/decisions/limiter-details.ts";

@@ -214,8 +214,8 @@ export function checkFromJson(
   };
 }
 
-function readLabels(value: unknown, most: number | undefined): ClaimedLabels {
-  const labels = new ClaimedLabels(most);
+function readLabels(value: unknown, limit: number | undefined): ClaimedLabels {
+  const labels = new ClaimedLabels(limit);
   if (value === undefined) return labels;
   const members = readObject(value, "labels");
   for (const name of Object.keys(members)) {

@@ -1,7 +1,7 @@
-// Examines the bytes of requests four at a time, because every check has its names and values examined. Offsets are
-// those of a view of all of the memory that a message lies in.
+// Examines the bytes of requests four at a time, because every check examines its names and values. Offsets count from the
+// start of the whole ArrayBuffer that holds a message.
 
-/** A view of all of the memory that `bytes` lie in: `known` if it is one, because messages of one connection mostly share their memory. */
+/** A view of the whole ArrayBuffer behind `bytes`: `known` if it is that view, since messages of a connection often share one. */
 export function memoryOf(bytes: Uint8Array, known: DataView): DataView {
   return known.buffer === bytes.buffer ? known : new DataView(bytes.buffer);
 }

@@ -83,7 +83,7 @@ export class AuthRequest implements HeaderList {
   readonly #copy = new ReusedCopy();
   #count = 0;
   #extensions = 0;
-  /** All of the memory that the message lies in, and the message's place there. */
+  /** A view of the whole ArrayBuffer behind the message, and the offset of the message in it. */
   #memory: DataView = new DataView(NOTHING.buffer);
   #offset = 0;
   /** Start and end of each header's value. */

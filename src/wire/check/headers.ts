@@ -64,7 +64,7 @@ export class HeaderNames {
   /** Slot of the name that was found last. */
   #last = 0;
 
-  /** A described request with more headers is refused. Here because readers of headers have nothing else in common. */
+  /** A request with more headers is refused. The limit is here, because all readers of headers share this object. */
   readonly maxHeaders: number;
 
   /** Hashes are seeded from `chance`, because the names come from untrusted callers. */

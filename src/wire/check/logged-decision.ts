@@ -13,7 +13,7 @@ export interface LoggedDecision {
   readonly fluxMeters: readonly string[];
   /** Concurrency slots that the flow holds. */
   readonly slots: readonly InflightRef[];
-  /** The workloads to which schedulers counted it. */
+  /** The workloads to which schedulers assigned it. */
   readonly workloads: readonly LoggedWorkload[];
   /** The caller announced that it ends the flow itself. */
   readonly expectEnd: boolean;
@@ -33,7 +33,7 @@ export interface CheckTimes {
   readonly labels: (name: string) => unknown;
 }
 
-/** A scheduler, and what it took the flow for. */
+/** A scheduler, and the workload to which it assigned the flow. */
 export interface LoggedWorkload {
   readonly policyName: string;
   readonly policyHash: string;

@@ -146,10 +146,10 @@ export class ClaimedLabels {
   readonly values = new Map<string, string>();
   refusal: Refusal | undefined;
 
-  readonly #most: number;
+  readonly #limit: number;
 
-  constructor(most = MAX_LABELS) {
-    this.#most = most;
+  constructor(limit = MAX_LABELS) {
+    this.#limit = limit;
   }
 
   /** Does nothing where there are too many. */
@@ -158,7 +158,7 @@ export class ClaimedLabels {
     // One beyond the bound is kept, so that another agent to which the request is forwarded refuses it, too.
     if (this.refusal !== undefined && !values.has(name)) return;
     values.set(name, value);
-    if (values.size > this.#most) this.refusal = REFUSALS.tooManyLabels;
+    if (values.size > this.#limit) this.refusal = REFUSALS.tooManyLabels;
   }
 }
 
@@ -172,17 +172,17 @@ export class ListedHeaders implements HeaderList {
   readonly repeated: "last" | "join";
   refusal: Refusal | undefined;
 
-  readonly #most: number;
+  readonly #limit: number;
 
-  constructor(repeated: "last" | "join", most: number) {
+  constructor(repeated: "last" | "join", limit: number) {
     this.repeated = repeated;
-    this.#most = most;
+    this.#limit = limit;
   }
 
   add(name: HeaderName, value: string): void {
     // One beyond the bound is kept, so that another agent to which the request is forwarded refuses it, too.
-    if (this.names.length > this.#most) return;
-    if (this.names.length === this.#most) this.refusal = REFUSALS.tooManyHeaders;
+    if (this.names.length > this.#limit) return;
+    if (this.names.length === this.#limit) this.refusal = REFUSALS.tooManyHeaders;
     if (name.invalid) this.refusal ??= REFUSALS.headerName;
     if (isInvalidText(value)) this.refusal ??= REFUSALS.headerValue;
     this.names.push(name);

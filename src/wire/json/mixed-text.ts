@@ -1,6 +1,6 @@
-// Text of bytes that should be UTF-8 and are not. A gateway copies header values into its JSON as they are, and they need
-// not be UTF-8: each byte that is not part of valid UTF-8 becomes the character that it is in ISO 8859-1, so that different values stay
-// different. A replacement character would give all of them one label, and one limit.
+// Decodes bytes that should be UTF-8 and are not: gateways copy header values into their JSON as they are. Each byte that is
+// not part of valid UTF-8 becomes its ISO 8859-1 character, so that different values stay different. With replacement
+// characters, all of them would share one label, and one limit.
 
 /** Text of the bytes, in which valid sequences of UTF-8 keep their meaning. */
 export function mixedText(bytes: Buffer): string {

@@ -54,7 +54,7 @@ function hasSpecialByte(word: number): boolean {
 /** A position in a JSON text. Once a method has returned false, the position is meaningless. */
 export class JsonScanner {
   bytes: Buffer;
-  /** All of the memory that the bytes lie in, and their place there. */
+  /** A view of the whole ArrayBuffer behind the bytes, and their offset in it. */
   memory: DataView;
   offset: number;
   #at = 0;
@@ -70,7 +70,7 @@ export class JsonScanner {
     this.offset = bytes.byteOffset;
   }
 
-  /** `memory` is a view of all of the memory that the bytes lie in. */
+  /** `memory` is a view of the whole ArrayBuffer behind the bytes. */
   reset(bytes: Buffer, memory: DataView): void {
     this.bytes = bytes;
     this.memory = memory;

@@ -168,7 +168,7 @@ function survey(value: unknown, checkText: boolean, found: Found): void {
   }
 }
 
-/** An object from `parseJson`. Read it by its own keys only. */
+/** An object from `parseBody`. Read it by its own keys only. */
 export type Members = Readonly<Record<string, unknown>>;
 
 /** Field numbers, below 32, by member name in both spellings. */
@@ -187,10 +187,10 @@ export function fieldNames(names: Readonly<Record<string, number>>): FieldNames 
   return all;
 }
 
-/** What errors call the outermost object. */
+/** The name of the outermost object in error messages. */
 export const THE_BODY = "the body";
 
-/** Told of each member that a message does not have, by its path and the names that it might have been. */
+/** Called with the path of each member that a message does not have, and with the names that it does have. */
 export type UnknownMember = (path: string, known: FieldNames) => void;
 
 /** The members of a message by field number; undefined when `value` is absent or null. Null members count as absent. */

@@ -45,7 +45,10 @@ export class Template extends Fragment {
   /** The texts of `aligned`. */
   readonly #texts: (DataView | undefined)[] = [undefined, undefined, undefined];
 
-  /** The fragment is the start of `memory`, up to `length`. At least one more byte must follow, because bytes are read in fours. */
+  /**
+   * The fragment is the start of `memory`, up to `length`. At least one more byte must follow, because four bytes are read
+   * at once.
+   */
   constructor(memory: Buffer, length: number, holes: readonly number[]) {
     super(memory.subarray(0, length));
     this.#view = viewOf(memory);

@@ -7,7 +7,8 @@ import { ProtoReader } from "./reader.ts";
 /** The serialized FileDescriptorSet of all messages that Sluice or its tests use. */
 export const DESCRIPTOR_SET = new URL(import.meta.resolve("#gen/descriptors.binpb"));
 
-// Field numbers of google/protobuf/descriptor.proto. Writers put fields in the order of their numbers. Messages, fields, oneofs, enums and enum values all have NAME.
+// Field numbers of google/protobuf/descriptor.proto. Writers put fields in the order of their numbers. Messages, fields,
+// oneofs, enums and enum values all have NAME.
 const NAME = 1;
 const FILE = { package: 2, message: 4, enum: 5 } as const;
 const MESSAGE = { field: 2, message: 3, enum: 4, options: 7, oneof: 8 } as const;

@@ -78,7 +78,7 @@ function agent(t: TestContext, path: string, owner = OWNER) {
   const seen: StoreUpdate[] = [];
   let thrown: unknown;
   const following = (async () => {
-    for await (const next of snapshot.before(store.batches())) {
+    for await (const next of snapshot.prepend(store.batches())) {
       seen.push(next);
       snapshot.record(next);
     }
@@ -305,7 +305,7 @@ test("a store that comes back empty takes no rule of the snapshot away", async (
     lost = keys;
   };
   void (async () => {
-    const batches = snapshot.before(store.batches());
+    const batches = snapshot.prepend(store.batches());
     for await (const next of keepRules(batches, { group: "default", clock, kept })) seen.push(next);
   })();
   clock.advance(1_000);

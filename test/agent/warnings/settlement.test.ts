@@ -53,10 +53,7 @@ test("a flow that ends at another agent than the one that checked it is charged 
   const { reservation_id } = await check(one, "30");
   const refused = await end(other, reservation_id);
   assert.equal(refused.settled, false);
-  assert.match(
-    refused.settlement_error,
-    /got one of another agent .* the agent that checked them$/,
-  );
+  assert.match(refused.settlement_error, /got one of another agent, .* the agent that checked it$/);
   assert.deepEqual(await results(other), { elsewhere: 1 });
   assert.equal(await left(other), 100);
   assert.equal(await left(one), 70);
@@ -66,7 +63,7 @@ test("a flow that ends at another agent than the one that checked it is charged 
   const again = await end(one, reservation_id);
   assert.match(
     again.settlement_error,
-    /settled before, the time to settle it is over, or no check made it$/,
+    /it was settled before, it expired, or no check created it$/,
   );
   assert.equal((await end(one, "garbage")).settlement_error, again.settlement_error);
   assert.deepEqual(await results(one), { settled: 1, unknown: 2 });

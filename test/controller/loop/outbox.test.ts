@@ -1,4 +1,4 @@
-// StoreWrites reach the store in order, with their latest values, despite failures and slow commits.
+// Writes reach the store in order, with their latest values, despite failures and slow commits.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

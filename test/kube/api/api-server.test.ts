@@ -30,7 +30,7 @@ function setting(env: Readonly<Record<string, string>> = {}) {
 test("an outage that all parts notice is one line, however the fault changes, and so is its end", () => {
   const { apiServer, lines } = setting();
   const away =
-    "warn the API server is away, and what is known stays: GET /api/v1/services: ECONNREFUSED";
+    "warn the API server is away, and the last known state stays in use: GET /api/v1/services: ECONNREFUSED";
   apiServer.report(PODS, undefined);
   assert.deepEqual(lines(), []);
   for (const fault of [AWAY, LATE, STARTING, AWAY])
@@ -62,7 +62,7 @@ test("what only one part may not do is said for that part", () => {
     "warn pods are not followed: status 429: storage is (re)initializing",
     "info pods are followed again",
     "warn pods are not followed: cannot list services",
-    "warn the API server is away, and what is known stays: GET /api/v1/services: ECONNREFUSED",
+    "warn the API server is away, and the last known state stays in use: GET /api/v1/services: ECONNREFUSED",
     "warn scaling fails: cannot list services",
     "info the API server answers again",
     "info pods are followed again",

@@ -259,7 +259,7 @@ test("while the server is away the last state stays; afterwards the watch goes o
 });
 
 test("more objects than are allowed are a fault, and those that are known stay", async (t) => {
-  const { api, reflector, watch, tells, states } = await setting(t, { most: 2 });
+  const { api, reflector, watch, tells, states } = await setting(t, { maxObjects: 2 });
   api.items = [thing("x", "1"), thing("y", "2")];
   await reflector.start();
   await tells("+x@1 +y@2");

@@ -10,7 +10,7 @@ import type { Log } from "#base/log.ts";
 import type { Entry, StoreUpdate } from "../../store.ts";
 import { Undelivered } from "../../undelivered.ts";
 import type { EtcdClient, WatchResponse, WatchStream } from "../client.ts";
-import { isCompacted, isOfTheFuture, isTransient } from "../faults.ts";
+import { isCompacted, isFutureRevision, isTransient } from "../faults.ts";
 import type { Keys } from "../keys.ts";
 import { list } from "../list.ts";
 
@@ -175,7 +175,7 @@ export class EtcdWatch {
       return Number(kvs[0]?.modRevision ?? 0) === newest.revision ? undefined : "reset";
     } catch (thrown) {
       const fault = Fault.from(thrown);
-      if (isOfTheFuture(fault)) return "reset";
+      if (isFutureRevision(fault)) return "reset";
       if (isCompacted(fault)) return "compacted";
       throw thrown;
     }

@@ -18,7 +18,7 @@ interface Total {
 }
 
 /** Tokens by which flows overtook earlier ones or were overtaken. */
-class Overtaking {
+class Preemption {
   readonly preempted: Total = { sum: 0, count: 0 };
   readonly delayed: Total = { sum: 0, count: 0 };
   onTime = 0;
@@ -35,8 +35,8 @@ interface WorkloadRow {
   readonly requests: Float64Array;
   readonly queued: Total;
   readonly latency: Total;
-  readonly overtaking: Overtaking;
-  readonly fairness: Overtaking;
+  readonly preemption: Preemption;
+  readonly fairness: Preemption;
 }
 
 export class WorkloadCounts {
@@ -62,11 +62,11 @@ export class WorkloadCounts {
     else this.#rejected += tokens;
     const row = this.#row(flow.workload);
     add(row.queued, waitedMs);
-    if (preempted !== undefined) row.overtaking.add(preempted);
+    if (preempted !== undefined) row.preemption.add(preempted);
     if (preemptedInWorkload !== undefined) row.fairness.add(preemptedInWorkload);
   }
 
-  /** The service needed so long for a flow of the workload. */
+  /** Adds the time that the service needed for a flow of the workload. */
   completed(workload: string, latencyMs: number): void {
     add(this.#row(workload).latency, latencyMs);
   }
@@ -95,8 +95,8 @@ export class WorkloadCounts {
       requests: new Float64Array(4),
       queued: { sum: 0, count: 0 },
       latency: { sum: 0, count: 0 },
-      overtaking: new Overtaking(),
-      fairness: new Overtaking(),
+      preemption: new Preemption(),
+      fairness: new Preemption(),
     };
     this.#workloads.set(workload, row);
     return row;
@@ -115,19 +115,19 @@ function collectRow(to: MetricSink, labels: readonly string[], row: WorkloadRow)
       count,
     );
   }
-  const { overtaking, fairness } = row;
+  const { preemption, fairness } = row;
   const totals = [
     ["workload_latency_ms", row.latency],
     ["request_in_queue_duration_ms", row.queued],
-    ["workload_preempted_tokens", overtaking.preempted],
-    ["workload_delayed_tokens", overtaking.delayed],
+    ["workload_preempted_tokens", preemption.preempted],
+    ["workload_delayed_tokens", preemption.delayed],
     ["fairness_preempted_tokens", fairness.preempted],
     ["fairness_delayed_tokens", fairness.delayed],
   ] as const;
   for (const [name, total] of totals) {
     if (total.count > 0) to.summary(name, labels, summaryOf(total));
   }
-  if (overtaking.onTime > 0) to.number("workload_on_time_total", labels, overtaking.onTime);
+  if (preemption.onTime > 0) to.number("workload_on_time_total", labels, preemption.onTime);
   if (fairness.onTime > 0) to.number("fairness_on_time_total", labels, fairness.onTime);
 }
 

@@ -30,7 +30,7 @@ export const COUNTER_METRICS = {
     type: "counter",
     labels: ["engine"],
     about:
-      "Tokens that flows cost beyond their estimates and that whoever counts their buckets was never told of, because it was away for too long: so many more are admitted.",
+      "Tokens that flows cost beyond their estimates and that were never charged, because the agent or server that counts their buckets was away for too long. That many more tokens are admitted.",
   },
   sluice_counter_requests_total: {
     type: "counter",

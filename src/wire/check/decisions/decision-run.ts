@@ -18,11 +18,11 @@ export interface RunPart {
   readonly restLength: number;
 }
 
-/** Larger runs are not kept, bytes. */
+/** Limit of a run, in bytes. Larger ones are not kept. */
 const MAX_BYTES = 8_192;
-/** Longest part behind a label: one with a longer text is encoded each time. */
+/** Limit of the part behind a label, in bytes. A decision with a longer one is encoded each time. */
 export const MAX_REST = 96;
-/** Room behind a run: a writer asks for more of it than it then uses, for a text three times its length. */
+/** Spare bytes behind a run: to write a text, the writer reserves three times its length. */
 const SPARE = 3 * MAX_REST;
 
 export class DecisionRun {

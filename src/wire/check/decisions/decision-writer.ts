@@ -1,5 +1,5 @@
-// Writes the LimiterDecisions of a CheckResponse. What never changes about a component is encoded once, and so is what
-// comes before the value of its label, for each length that was met.
+// Writes the LimiterDecisions of a CheckResponse. The constant parts of a component are encoded once. The start of a decision,
+// up to the value of its label, is encoded once for each length that occurs.
 
 import { Fragment } from "../../protobuf/base64.ts";
 import { ProtoWriter, varintSize } from "../../protobuf/writer.ts";
@@ -34,9 +34,9 @@ interface Head {
   readonly fragment: Fragment;
 }
 
-/** Heads kept per component. Decisions whose values have yet other lengths are encoded in full. */
+/** Limit of heads per component. Decisions with values of further lengths are encoded in full. */
 const MAX_HEADS = 8;
-/** Runs kept per component, and as little replaced. */
+/** Limit of runs per component. Like heads, they are never replaced. */
 const MAX_RUNS = 8;
 /** Longest value that a head is kept for. */
 const MAX_VALUE = 64;
