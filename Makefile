@@ -27,7 +27,7 @@ demo-loop: node ## A shop under three times its capacity, without a policy and w
 	@$(NODE) deploy/tools/install.ts envoy
 	$(NODE) deploy/demo/loop.ts
 
-demo-fleet: node ## One limit for three agents over etcd and Redis; kill what you like
+demo-fleet: node ## One limit for three agents over etcd and Redis; kill any of them
 	@$(NODE) deploy/tools/install.ts envoy etcd redis
 	$(NODE) deploy/demo/fleet.ts
 
