@@ -47,7 +47,7 @@ export interface SharedCountersOptions {
   readonly distCache: DistCacheSettings;
   /** Host by which other agents reach this machine; empty: its address. */
   readonly advertisedHost: string;
-  /** Whether the configuration sets this key explicitly. */
+  /** True if the configuration sets this key explicitly. */
   readonly isChosen: (path: string) => boolean;
   /** Id of this process. */
   readonly id: string;

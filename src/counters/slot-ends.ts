@@ -123,7 +123,7 @@ export class SlotEnds<Key = string> {
 
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** Whether a text has the form of a slot id, a version 4 UUID (RFC 9562 §5.4). Callers choose the text. */
+/** True if a text has the form of a slot id, a version 4 UUID (RFC 9562 §5.4). Callers choose the text. */
 export function isSlotId(text: string): boolean {
   return ID.test(text);
 }

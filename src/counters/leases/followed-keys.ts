@@ -4,9 +4,9 @@
 import type { LeaseHolder } from "./lease-holder.ts";
 
 export interface FollowedKey {
-  /** Whether forgetting the key would lose tokens or a pending request. */
+  /** True if forgetting the key would lose tokens or a pending request. */
   holds(now: number): boolean;
-  /** Whether no flow has used the key for a while. */
+  /** True if no flow has used the key for a while. */
   idle(now: number): boolean;
 }
 

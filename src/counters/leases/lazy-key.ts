@@ -33,12 +33,12 @@ export class LazyKey implements FollowedKey {
     this.#usedAt = now;
   }
 
-  /** Whether there are tokens to report. */
+  /** True if there are tokens to report. */
   get owes(): boolean {
     return this.#credit > 0;
   }
 
-  /** Whether it is time to report. */
+  /** True if it is time to report. */
   due(now: number): boolean {
     return !this.asking && now >= this.#reportAt;
   }

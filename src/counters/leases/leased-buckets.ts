@@ -90,16 +90,6 @@ export class LeasedBuckets implements SharedBucketEngine {
     this.#adopt(params);
   }
 
-  /** Nothing is known without asking. */
-  peek(
-    _value: string | undefined,
-    _want: number,
-    _params: BucketParams,
-    _now: number,
-  ): EngineAnswer {
-    return UNDECIDED;
-  }
-
   take(
     value: string | undefined,
     want: number,

@@ -76,7 +76,7 @@ export class LeasedKey implements FollowedKey {
     return this.#tokens;
   }
 
-  /** Whether the owner counts tokens as leased to this agent. */
+  /** True if the owner counts tokens as leased to this agent. */
   get leased(): boolean {
     return this.#counted > 0;
   }
@@ -132,13 +132,13 @@ export class LeasedKey implements FollowedKey {
     this.#askAgainAt = now + Math.min(waitMs, this.#durationMs);
   }
 
-  /** Whether to renew the lease now, so that no flow has to wait. */
+  /** True if the lease should be renewed now, so that no flow has to wait. */
   wantsRenewal(now: number): boolean {
     if (this.asking || now < this.#noRenewalUntil) return false;
     return now >= this.#renewAt || this.#held < this.#renewBelow;
   }
 
-  /** Whether it holds tokens although no flow has asked since the renewal was due. */
+  /** True if it holds tokens although no flow has asked since the renewal was due. */
   unused(now: number): boolean {
     const late = this.#renewAt + MIN_WINDOW * this.#durationMs;
     return !this.asking && this.#counted > 0 && now >= late && now < this.#until;

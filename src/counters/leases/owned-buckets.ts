@@ -87,14 +87,6 @@ export class OwnedBuckets {
     return this.#leases.size;
   }
 
-  /** The answer that a take would get; nothing is taken. */
-  peek(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
-    if (this.#leases.size === 0) return this.#buckets.peek(value, want, params, now);
-    const leases = this.#findText(value);
-    if (leases !== undefined) this.#expire(leases, { params, now });
-    return this.#buckets.peek(value, want + sum(leases), params, now);
-  }
-
   /** Takes for the agent itself, which costs the same as counting in process while nobody has leased anything. */
   take(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
     const leases = this.#leases.size === 0 ? undefined : this.#findText(value);

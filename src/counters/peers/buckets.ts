@@ -37,18 +37,6 @@ export class PeerBuckets extends LeasedBuckets {
     return this.#group.isOnlyMember;
   }
 
-  /** Known without asking only while this agent owns all keys. */
-  override peek(
-    value: string | undefined,
-    want: number,
-    params: BucketParams,
-    now: number,
-  ): EngineAnswer {
-    const limiter = this.#limiter;
-    if (limiter === undefined || !this.#group.isOnlyMember) return UNDECIDED;
-    return limiter.buckets.peek(value, want, params, now);
-  }
-
   override take(
     value: string | undefined,
     want: number,

@@ -104,17 +104,6 @@ export class OwnedSlots {
     return this.#limiters.get(textOf(name)) ?? new OwnedSlotLimiter(name, this.#context.maxKeys);
   }
 
-  /** The answer that a take would get; nothing is taken. */
-  peek(
-    { limiter: given, lo, hi }: CountedKey<OwnedSlotLimiter>,
-    want: number,
-    params: SlotParams,
-    now: number,
-  ): EngineAnswer {
-    const { current, max } = this.#count(given, lo, hi, params, now);
-    return answerOf(fits(current, want, max), current, max, "", false);
-  }
-
   take(
     { limiter: given, lo, hi }: CountedKey<OwnedSlotLimiter>,
     want: number,
@@ -248,7 +237,7 @@ export class OwnedSlots {
     this.#forget(limiter);
   }
 
-  /** Whether one more slot may be held. `fresh`: it is the first of its key. */
+  /** True if one more slot may be held. `fresh`: it is the first of its key. */
   #hasRoom(limiter: OwnedSlotLimiter, fresh: boolean, now: number): boolean {
     if (this.#isFull(now)) return false;
     if (!fresh || limiter.keys.size < this.#context.maxKeys) return true;
@@ -262,7 +251,7 @@ export class OwnedSlots {
     return limiter.keys.size < this.#context.maxKeys;
   }
 
-  /** Whether there are too many slots, not counting expired ones. */
+  /** True if there are too many slots, not counting expired ones. */
   #isFull(now: number): boolean {
     if (this.count < this.#most) return false;
     if (now < this.#sweepAt) return true;

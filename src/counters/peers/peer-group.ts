@@ -36,7 +36,7 @@ interface GroupCounts extends HandOverCounts {
 
 export class PeerGroup {
   /**
-   * False while this agent can neither be asked nor ask others: every take and peek is undecided then, because
+   * False while this agent can neither be asked nor ask others: every take is undecided then, because
    * other agents would not know of its counts.
    */
   ready = true;
@@ -118,7 +118,7 @@ export class PeerGroup {
     return { ...this.#handOver.counts, unheard: this.#missedHandOvers };
   }
 
-  /** Whether this agent waits for the others to hand over. */
+  /** True if this agent waits for the others to hand over. */
   get joining(): boolean {
     return this.#joining.waits;
   }
@@ -224,7 +224,7 @@ export class PeerGroup {
     this.slots.close();
   }
 
-  /** Whether this agent owns the key and has received the counts of earlier owners. */
+  /** True if this agent owns the key and has received the counts of earlier owners. */
   owns(lo: number, hi: number): boolean {
     if (!this.ready) return false;
     if (this.#isOnlyMember) return true;

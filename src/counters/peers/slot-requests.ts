@@ -20,7 +20,7 @@ interface SlotRequestsOptions {
   readonly owned: OwnedSlots;
   /** Most ends that are kept to be sent again. */
   readonly most: number;
-  /** Whether this agent is the owner of a key. */
+  /** True if this agent is the owner of a key. */
   readonly owns: (lo: number, hi: number) => boolean;
   /** The link to the owner of a key; undefined while there is none. */
   readonly linkOf: (lo: number, hi: number) => Link | undefined;

@@ -25,12 +25,6 @@ export class PeerSlots implements SharedEngine<SlotParams> {
     this.#limiterNow().slots = params;
   }
 
-  /** Known without asking only while this agent owns all keys. */
-  peek(value: string | undefined, want: number, params: SlotParams, now: number): EngineAnswer {
-    const { isOnlyMember, owned } = this.#group;
-    return isOnlyMember ? owned.slots.peek(this.#key(value), want, params, now) : UNDECIDED;
-  }
-
   take(
     value: string | undefined,
     want: number,

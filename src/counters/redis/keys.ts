@@ -37,7 +37,7 @@ export class KeySpace {
   }
 
   /**
-   * Whether a request about this value may create its key. If so, the key counts as existing for `lifeMs`, its longest
+   * True if a request about this value may create its key. If so, the key counts as existing for `lifeMs`, its longest
    * lifetime.
    */
   mayCreate(value: string | undefined, now: number, lifeMs: number): boolean {

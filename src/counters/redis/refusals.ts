@@ -98,7 +98,7 @@ export function explained(said: string, settings: RedisSettings): string {
   return known?.explain(said, settings) ?? said;
 }
 
-/** Whether another attempt would fail as well, because the configuration is wrong. */
+/** True if another attempt would fail as well, because the configuration is wrong. */
 export function isMisconfigured(said: string): boolean {
   return REFUSALS.some(({ pattern }) => pattern.test(said));
 }

@@ -31,11 +31,6 @@ export class RedisSlots implements SharedEngine<SlotParams> {
     this.#limits = `${params.max} ${mostSlots(params)}`;
   }
 
-  /** Nothing is known without asking. */
-  peek(): EngineAnswer {
-    return UNDECIDED;
-  }
-
   /** The id is chosen here, so that a slot can be ended even if the reply is lost. */
   take(
     value: string | undefined,

@@ -64,7 +64,7 @@ export interface SlotParams {
 /** Token amounts this close count as equal: sums of fractions are not exact. */
 export const SLACK = 1e-9;
 
-/** Whether the tokens fit beside those in flight. A lone request may exceed the limit, unless that is 0. */
+/** True if the tokens fit beside those in flight. A lone request may exceed the limit, unless that is 0. */
 export function fits(sum: number, want: number, max: number): boolean {
   if (max <= 0) return false;
   return sum <= SLACK || sum + want <= max + SLACK;
@@ -75,7 +75,6 @@ export function fits(sum: number, want: number, max: number): boolean {
  * an immutable object that is replaced when numbers or rule change. `now` is a reading of `Clock.now()`.
  */
 export interface CounterEngine<Params> {
-  peek(value: string | undefined, want: number, params: Params, now: number): EngineAnswer;
   /**
    * `queued` is undefined for a flow that is not queued yet. A remote engine can prefetch tokens for the flows behind it,
    * which it grants to takes that are made while its answer is being delivered.

@@ -369,7 +369,7 @@ class PeersSchedule {
   }
 
   /**
-   * Whether some have not heard of the last change, or wait for what is theirs. Whoever hears of the next one first hands
+   * True if some have not heard of the last change, or wait for what is theirs. Whoever hears of the next one first hands
    * over to its newest member, while another that has not heard of it counts the same key.
    */
   #unequal(): boolean {
@@ -382,7 +382,7 @@ class PeersSchedule {
     return this.#agents.some(({ group }) => group.joining || ids(group.ring.members) !== all);
   }
 
-  /** Whether one is lost that the others still count as a member: whoever has copies of its keys gives them to nobody. */
+  /** True if one is lost that the others still count as a member: whoever has copies of its keys gives them to nobody. */
   #unnoticed(): boolean {
     const isThere = (id: string) => this.#agents.some(({ member }) => member.id === id);
     return this.#copies > 1 && this.#list.some(({ id }) => !isThere(id));
@@ -425,7 +425,7 @@ class PeersSchedule {
     if (at >= 0) this.#agents.splice(at, 1);
   }
 
-  /** Whether anybody, the agent included, thinks that it counts the key. */
+  /** True if anybody, the agent included, thinks that it counts the key. */
   #counts({ member }: Agent, key: string | undefined): boolean {
     return this.#agents.some(({ group }) => ownerOf(group, key) === member.id);
   }

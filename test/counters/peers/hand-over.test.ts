@@ -95,7 +95,7 @@ test("an agent that leaves with more than one message of buckets gets none of th
   assert.equal(network.calls.Store, 2);
   network.tell([staying]);
   for (const key of own) {
-    const { remaining } = staying.buckets.peek(key, 0, TEN, network.clock.now());
+    const { remaining } = staying.buckets.take(key, 0, TEN, network.clock.now()) as EngineAnswer;
     assert.equal(remaining, 7, key);
   }
 });

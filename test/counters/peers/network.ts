@@ -29,7 +29,7 @@ const SLOWLY_MS = 2_500;
 export interface NetworkOptions {
   readonly replicas?: number;
   readonly synchronous?: boolean;
-  /** Whether agents lease tokens. */
+  /** True if agents lease tokens. */
   readonly leases?: boolean;
 }
 
@@ -185,7 +185,7 @@ export class Agent {
     return answered(this.slots.giveBack(value, 0, id, params));
   }
 
-  /** Whether a token is there. */
+  /** True if a token is there. */
   async passes(value: string | undefined, params: BucketParams): Promise<boolean> {
     return (await this.take(value, 1, params)).outcome === "granted";
   }
@@ -203,7 +203,7 @@ export class Agent {
     this.group.close();
   }
 
-  /** Whether this agent counts the key, of the agents that it knows. */
+  /** True if this agent counts the key, of the agents that it knows. */
   owns(value: string | undefined): boolean {
     return ownerOf(this.group, value) === this.member.id;
   }

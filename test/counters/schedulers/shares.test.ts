@@ -95,7 +95,6 @@ class Group {
         at === owner
           ? {
               adopt: (params) => owned.adopt(params),
-              peek: owned.peek.bind(owned),
               take: owned.take.bind(owned),
               giveBack: () => true,
               charge: () => undefined,

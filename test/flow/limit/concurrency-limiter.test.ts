@@ -287,7 +287,6 @@ test("a slot that the local engine granted in place of another engine is freed b
     full: false,
   };
   const unavailable: CounterEngine<SlotParams> = {
-    peek: () => undecided,
     take: () => undecided,
     giveBack: () => assert.fail("the engine that granted nothing was asked"),
   };
@@ -322,7 +321,6 @@ function shared(over: Partial<ConcurrencyLimiterRule> = {}) {
   const ended: SlotParams[] = [];
   let closed = 0;
   const engine: SharedEngine<SlotParams> = {
-    peek: () => UNDECIDED,
     take: () => UNDECIDED,
     giveBack: (_value, _amount, _id, params) => {
       ended.push(params);

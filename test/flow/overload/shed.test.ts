@@ -181,7 +181,7 @@ test("a ramp goes on drawing among flows that are shed, and ramp mode without a 
   assert.deepEqual(answers({ onFailure: "closed" }, 100), REFUSE);
   const elsewhere = selectors({ labels: { user: "bob" } });
   assert.deepEqual(answers({ selectors: elsewhere }), [false, true], "it does not apply");
-  // Whether it applies, or to which session, is not known.
+  // True if it applies, or to which session, is not known.
   assert.deepEqual(answers({ selectors: selectors(COSTLY) }), REFUSE);
   assert.deepEqual(answers({ sessionLabelKey: "made" }, 100, [CLASSIFIER]), REFUSE);
   assert.deepEqual(answers({ sessionLabelKey: "user" }), PASS);

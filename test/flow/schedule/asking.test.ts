@@ -40,7 +40,6 @@ function benchOf(answer: (question: number) => EngineAnswer | Pending<EngineAnsw
   const bench = new SchedulerBench(concurrencyQueueRule(), slots(1), ({ clock }) => {
     const start = clock.now();
     const engine: SharedEngine<SlotParams> = {
-      peek: () => REFUSED,
       take: () => {
         asked.push(clock.now() - start);
         return answer(asked.length - 1);

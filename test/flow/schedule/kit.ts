@@ -278,7 +278,7 @@ export class SchedulerBench {
 
 export const NOTHING_LEFT = { queues: 0, flows: 0, bytes: 0, timers: 0, alarms: 0 };
 
-/** Whether a flow passed; undefined while it waits. */
+/** True if a flow passed; undefined while it waits. */
 export function passed({ decision }: Asked): boolean | undefined {
   return decision && !decision.dropped;
 }

@@ -38,10 +38,6 @@ class Remote<Params> implements SharedEngine<Params> {
     this.#clock = clock;
   }
 
-  peek(value: string | undefined, want: number, params: Params, now: number): EngineAnswer {
-    return this.#local.peek(value, want, params, now);
-  }
-
   take(
     value: string | undefined,
     want: number,

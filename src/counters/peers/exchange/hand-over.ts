@@ -73,13 +73,13 @@ class Change {
     this.#keepsAll = this.#ownNext < 0 && !options.leaving;
   }
 
-  /** Whether this agent owns a key from now on. */
+  /** True if this agent owns a key from now on. */
   owns(lo: number, hi: number): boolean {
     return this.next.owner(lo, hi) === this.#ownNext;
   }
 
   /**
-   * Whether this agent hands a bucket over. Of the agents that hold the bucket, the first in the old ring that is still
+   * True if this agent hands a bucket over. Of the agents that hold the bucket, the first in the old ring that is still
    * present does; the others only have copies. An agent that was not a member hands over everything that it counted.
    */
   handsOver(lo: number, hi: number): boolean {

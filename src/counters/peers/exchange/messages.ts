@@ -48,7 +48,7 @@ interface Operation {
   readonly amount: number;
   readonly times: number;
   readonly id: string;
-  /** Whether the reply says how often the operation was granted. */
+  /** True if the reply says how often the operation was granted. */
   readonly wants: boolean;
 }
 

@@ -17,7 +17,7 @@ interface OwnerRequestsOptions {
   /** Most requests that wait for a change of ownership. */
   readonly most: number;
   readonly owned: OwnedLimiters;
-  /** Whether this agent can ask the others, and be asked. */
+  /** True if this agent can ask the others, and be asked. */
   readonly isReady: () => boolean;
   readonly owns: (lo: number, hi: number) => boolean;
   /** Answers where this agent is the owner; undefined where another one is. */

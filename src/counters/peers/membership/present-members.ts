@@ -41,7 +41,7 @@ export class PresentMembers {
     this.#changed();
   }
 
-  /** Whether a member has left, or its process seems to have ended. */
+  /** True if a member has left, or its process seems to have ended. */
   hasEnded(id: string): boolean {
     return this.#excluded.has(id);
   }

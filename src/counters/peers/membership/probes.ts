@@ -109,7 +109,7 @@ export class Probes {
     }
   }
 
-  /** Whether a member answered the last probe. */
+  /** True if a member answered the last probe. */
   answers(id: string): boolean {
     return this.#probed.get(id)?.state === "heard";
   }
@@ -238,7 +238,7 @@ export class Probes {
   }
 }
 
-/** Whether the machine refuses connections to `host:port`. A connection without an answer proves nothing. */
+/** True if the machine refuses connections to `host:port`. A connection without an answer proves nothing. */
 function refusesConnections(address: string): Promise<boolean> {
   const { host, port } = splitHostPort(address);
   return new Promise((resolve) => {
