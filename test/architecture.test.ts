@@ -426,7 +426,7 @@ for (const [folder, layers] of Object.entries(INSIDE)) {
   });
 }
 
-/** Whether the layers of a folder allow an import; they say nothing about files outside of that folder. */
+/** True if the layers of a folder allow an import; they say nothing about files outside of that folder. */
 function mayImportInside(
   folder: string,
   { shared, parts }: Layers,

@@ -6,7 +6,7 @@ export const FAILURE_MODES = ["open", "closed", "local", "last_known"] as const;
 /** `local` is specific to the kind: counting in process where shared counters do not answer, else its default. */
 export type FailureMode = (typeof FAILURE_MODES)[number];
 
-/** Whether a mode answers without any count. */
+/** True if a mode answers without any count. */
 export function decidesAlone(mode: FailureMode): mode is "open" | "closed" {
   return mode === "open" || mode === "closed";
 }

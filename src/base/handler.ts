@@ -74,7 +74,7 @@ export type Method =
  */
 export type Access = "open" | "data" | "administration";
 
-/** Whether only administration may use it: the default. */
+/** True if only administration may use it, which is the default. */
 export function isAdministration({ access }: { readonly access?: Access }): boolean {
   return access === undefined || access === "administration";
 }

@@ -231,7 +231,7 @@ function nameOf({ circuit, name }: CircuitPlan["signals"][number]): string {
   return `${circuit}/${name}`;
 }
 
-/** Whether a state has the fields of another, of the same types. */
+/** True if a state has the fields of another, of the same types. */
 function isLike(state: ComponentState, other: ComponentState): boolean {
   const fields = Object.entries(other);
   return (

@@ -67,7 +67,7 @@ interface ActuatorKind {
   readonly max?: number;
   /** The failure mode of a leaf whose policy names none; absent for `open`. */
   readonly byDefault?: (leaf: Leaf) => "open" | "closed";
-  /** Whether a decision fails open, for kinds whose decisions do not name their failure mode. */
+  /** True if a decision fails open, for kinds whose decisions do not name their failure mode. */
   readonly failsOpen?: (decision: CircuitDecision) => boolean;
 }
 

@@ -91,7 +91,7 @@ export async function readTlsFiles(
   return { ca, cert, key };
 }
 
-/** Whether the flags ask for TLS. */
+/** True if the flags ask for TLS. */
 export function wantsTls({ ca, cert }: TlsFiles): boolean {
   return ca !== undefined || cert !== undefined;
 }

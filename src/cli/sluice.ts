@@ -77,7 +77,7 @@ async function runSubcommand<Name extends SubcommandName>(
   return command(parseArguments(args, SUBCOMMANDS[name].flags), terminal);
 }
 
-/** Whether the arguments ask for help. Arguments after a lone `--` are not flags. */
+/** True if the arguments ask for help. Arguments after a lone `--` are not flags. */
 function wantsHelp(args: readonly string[]): boolean {
   const end = args.indexOf("--");
   const flags = end === -1 ? args : args.slice(0, end);

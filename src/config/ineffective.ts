@@ -11,7 +11,7 @@ export interface IneffectiveEntry {
 }
 
 /**
- * Whether a tree configures the process itself, with its log, metrics, health and ports, alone or as the agent's tree
+ * True if a tree configures the process itself, with its log, metrics, health and ports, alone or as the agent's tree
  * does in standalone, or only one part of it, as the controller's tree does there.
  */
 export type TreeRole = "process" | "standalone" | "part";
@@ -122,7 +122,7 @@ export const INEFFECTIVE: Readonly<Record<ProcessName, readonly IneffectiveEntry
   injector: [...OF_ALL, ...withoutChecks(NO_CHECKS)],
 };
 
-/** Whether an entry is about a key. */
+/** True if an entry is about a key. */
 export function covers({ path }: IneffectiveEntry, key: string): boolean {
   return key === path || key.startsWith(`${path}.`);
 }

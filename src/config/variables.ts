@@ -15,7 +15,7 @@ export interface SetVariable {
   readonly text: string;
   /** Origin of the value, for people: a variable, or a file with its line. */
   readonly where: string;
-  /** Whether the key is secret, or its value holds something that is. */
+  /** True if the key is secret, or its value holds something that is. */
   readonly isSecret: boolean;
 }
 

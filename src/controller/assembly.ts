@@ -64,7 +64,7 @@ export interface ControllerOptions {
   readonly meters: ProcessMetrics;
   /** Group of the agent in this process, whose metrics show which control points checks name; undefined without an agent. */
   readonly agentGroup?: string | undefined;
-  /** Whether other controllers share the store: then checkpoints of circuits are left there for the next leader. */
+  /** True if other controllers share the store: then checkpoints of circuits are left there for the next leader. */
   readonly sharesStore?: boolean;
   /** Aborts when the controller must no longer run, even while it starts. `stop` must be called all the same. */
   readonly over?: AbortSignal;

@@ -11,11 +11,11 @@ interface OriginRow {
   readonly came: string;
   /** The source in the policy's stored wrapper message. */
   readonly wrapperSource: WrapperSource;
-  /** Whether the API may change and remove its policies. */
+  /** True if the API may change and remove its policies. */
   readonly changedOverApi: boolean;
-  /** Whether the source itself logs the warnings of its documents, with their places. */
+  /** True if the source itself logs the warnings of its documents, with their places. */
   readonly logsWarnings: boolean;
-  /** Whether its running policies yield to those of every other source. */
+  /** True if its running policies yield to those of every other source. */
   readonly yields: boolean;
 }
 

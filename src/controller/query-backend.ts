@@ -17,7 +17,7 @@ export interface QueryBackend {
   readonly engine: QueryEngine;
   /** Sets the queries of all circuits. Call it whenever they change. */
   setQueries(queries: readonly string[]): void;
-  /** Whether a metric exists, with or without a value; undefined if a server may have any metric. */
+  /** True if a metric exists, with or without a value; undefined if a server may have any metric. */
   readonly knowsMetric: ((name: string) => boolean) | undefined;
   /** Counts samples that are kept and lost. */
   readonly metrics: MetricSource;
@@ -27,7 +27,7 @@ export interface QueryBackend {
 /** The metrics of this process. */
 export interface LocalMetrics {
   samples(wanted: (name: string) => boolean): Iterable<Sample>;
-  /** Whether a metric of this name exists, with or without a sample yet. */
+  /** True if a metric of this name exists, with or without a sample yet. */
   knows(name: string): boolean;
 }
 

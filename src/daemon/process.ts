@@ -67,7 +67,7 @@ export interface SluiceProcess
   /** UUID, another one in every process. */
   readonly id: string;
   readonly settings: ProcessSettings;
-  /** Whether a person set this key. A chosen value is binding; a default may be replaced. */
+  /** True if a person set this key. A chosen value is binding; a default may be replaced. */
   readonly isChosen: (path: string) => boolean;
   readonly chance: Chance;
   readonly store: Store;
@@ -230,7 +230,7 @@ function logConfigNotes(configs: readonly Loaded[], env: ProcessContext["env"], 
   }
 }
 
-/** Whether a tree took a setting from this place and uses it. In standalone, one file may be for two trees. */
+/** True if a tree took a setting from this place and uses it. In standalone, one file may be for two trees. */
 function takes(
   { origins }: Loaded,
   ineffective: readonly IneffectiveSetting[] = [],

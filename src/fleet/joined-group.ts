@@ -29,7 +29,7 @@ export class JoinedGroup implements OwnGroup {
   readonly #keys: LeasedKeys;
   readonly #services = new Map<string, string>();
   #address: string | undefined;
-  /** Whether the list had a record at the address of this agent when it changed last. */
+  /** True if the list had a record at the address of this agent when it changed last. */
   #isListed = false;
   /** The list has had the record of this agent since it was announced at its address. */
   #wasListed = false;

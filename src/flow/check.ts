@@ -132,7 +132,7 @@ class Check implements Verdict {
     }
   }
 
-  /** Whether a candidate applies; undefined, which is counted, if testing it would cost too much. */
+  /** True if a candidate applies; undefined, which is counted, if testing it would cost too much. */
   #applies(candidate: Candidate<unknown>): Match {
     const match = applies(candidate, this.labels);
     if (match === undefined) this.#context.observer.anomaly("match_too_costly");

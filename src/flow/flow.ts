@@ -28,7 +28,7 @@ export interface HttpAttributes {
   readonly scheme: string;
   readonly protocol: string;
   readonly body: string;
-  /** Whether `body` is only the beginning of what was sent. */
+  /** True if `body` is only the beginning of what was sent. */
   readonly bodyCut: boolean;
   /** Length of the body in bytes as the caller states it; -1 when unknown. */
   readonly size: number;

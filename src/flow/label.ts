@@ -66,7 +66,7 @@ const REQUEST_LABELS: ReadonlySet<string> = new Set([
 /** A header name (RFC 9110 §5.6.2) in a label: lower case, with `_` for `-`. */
 const HEADER_NAME = /^[a-z\d!#$%&'*+.^_`|~]+$/;
 
-/** Whether a request can have a label of this name without a classifier, an SDK or baggage. */
+/** True if a request can have a label of this name without a classifier, an SDK or baggage. */
 export function isRequestLabel(name: string): boolean {
   if (!name.startsWith(HEADER_PREFIX)) return REQUEST_LABELS.has(name);
   return HEADER_NAME.test(name.slice(HEADER_PREFIX.length));
@@ -74,7 +74,7 @@ export function isRequestLabel(name: string): boolean {
 
 const RESERVED = /^(?:http|aperture)\./;
 
-/** Whether baggage must not set this label. */
+/** True if baggage must not set this label. */
 export function isReserved(name: string): boolean {
   return RESERVED.test(name);
 }

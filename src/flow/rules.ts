@@ -185,7 +185,7 @@ export const WHOLE_IPV6 = 128;
 /** One end of the connection, as text. */
 export interface AddressRule {
   readonly from: string;
-  /** Whether the port follows the address; only for whole addresses. */
+  /** True if the port follows the address; only for whole addresses. */
   readonly port: boolean;
   /** Number of bits that are kept. */
   readonly ipv4Prefix: number;

@@ -9,7 +9,7 @@ import { FRAME_HEADER_LENGTH, FRAME_TYPE, PREFACE } from "./frames/format.ts";
 export const MAX_FIRST_SETTINGS = 1_024;
 
 /**
- * Whether the handshake is complete; undefined: not yet. The connection reads all of these bytes again and validates the
+ * True if the handshake is complete; undefined: not yet. The connection reads all of these bytes again and validates the
  * settings.
  */
 export function checkHandshake(head: Buffer): "complete" | "broken" | undefined {
@@ -22,7 +22,7 @@ export function checkHandshake(head: Buffer): "complete" | "broken" | undefined 
   return head.length < start + length ? undefined : "complete";
 }
 
-/** Whether the first `length` bytes are those of the preface, as far as both go. */
+/** True if the first `length` bytes are those of the preface, as far as both go. */
 export function startsLikePreface(head: Buffer, length: number = PREFACE.length): boolean {
   const seen = Math.min(head.length, length, PREFACE.length);
   return head.compare(PREFACE, 0, seen, 0, seen) === 0;

@@ -36,7 +36,7 @@ export interface Http2Settings {
 
 interface Http2ServerOptions {
   readonly handleRequest: RequestHandler;
-  /** Whether requests with this method and path get a reply even if they are malformed. Default: none do. */
+  /** True if requests with this method and path get a reply even if they are malformed. Default: none do. */
   readonly repliesUnread?: (head: RequestHead) => boolean;
   readonly settings: Http2Settings;
   readonly scheduler: ReadScheduler;

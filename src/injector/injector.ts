@@ -42,7 +42,7 @@ export interface InjectorOptions {
   /** The settings of sidecars with the entries of the ConfigMap. @throws Fault for invalid entries */
   readonly sidecars: (entries: Texts) => Sidecars;
   readonly webhook: WebhookSettings;
-  /** Whether sidecars are native; `auto` asks the cluster. */
+  /** True if sidecars are native; `auto` asks the cluster. */
   readonly nativeSidecars: "auto" | "on" | "off";
   readonly home: string;
   /** Called with undefined when namespaces are followed, and with a fault when they may be out of date. */
@@ -158,7 +158,7 @@ export class Injector {
     return { cert_file, key_file };
   }
 
-  /** Whether the webhook can be served: settings, certificate and cluster version are known. */
+  /** True if the webhook can be served: settings, certificate and cluster version are known. */
   get isReady(): boolean {
     const hasCertificate = this.#own === undefined || this.#own.keeper.inUse !== undefined;
     return this.#minor !== undefined && this.#sidecars !== undefined && hasCertificate;

@@ -80,7 +80,7 @@ export function readPod(json: Json | undefined): Pod {
   };
 }
 
-/** Whether the pod, one of its containers or of its volumes needs this Secret. */
+/** True if the pod, one of its containers or of its volumes needs this Secret. */
 export function refersTo(pod: Pod, secret: string): boolean {
   const at = (json: Json | undefined, ...path: readonly string[]) =>
     path.reduce<Json | undefined>((now, key) => (isObject(now) ? now[key] : undefined), json);

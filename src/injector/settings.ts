@@ -36,7 +36,7 @@ export interface ContainerSettings {
 export interface SidecarSettings extends ContainerSettings {
   /** Port of the agent. */
   readonly port: number;
-  /** Whether the port was configured. The default may change if only the injected Envoy has to know it. */
+  /** True if the port was configured. The default may change if only the injected Envoy has to know it. */
   readonly isPortChosen: boolean;
   /** Other ports of the agent to which others may connect. */
   readonly otherPorts: readonly (ContainerPort & { readonly name: string })[];
@@ -55,7 +55,7 @@ export interface SidecarSettings extends ContainerSettings {
 export type ClientBaggage = "ignore" | "believe";
 
 export interface EnvoySettings extends ContainerSettings {
-  /** Whether pods get an Envoy by default. */
+  /** True if pods get an Envoy by default. */
   readonly inject: boolean;
   /** The port that clients call. */
   readonly port: number;
@@ -124,8 +124,8 @@ export interface Namespace {
   readonly name: string;
   readonly labels: Texts;
   readonly annotations: Texts;
-  /** Whether its labels and annotations are unknown because it could not be read. */
+  /** True if its labels and annotations are unknown because it could not be read. */
   readonly isUnread?: boolean;
-  /** Whether it is being deleted: nothing new can be created in it. */
+  /** True if the namespace is being deleted, so that nothing new can be created in it. */
   readonly isEnding?: boolean;
 }

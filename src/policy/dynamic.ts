@@ -173,7 +173,7 @@ function isObject(value: unknown): value is object {
 
 /** Keys by their parts between dots, each inside the one before. */
 interface Steps {
-  /** Whether a whole key ends here. */
+  /** True if a whole key ends here. */
   isKey: boolean;
   readonly inner: Map<string, Steps>;
 }

@@ -22,7 +22,7 @@ export interface KnownNames {
   readonly labels?: readonly string[];
   /** The agent groups that have agents; where it is undefined, that is not known. */
   readonly agentGroups?: readonly string[] | undefined;
-  /** Whether no check names a control point of an agent group; where it is undefined, that is not known. */
+  /** True if no check names a control point of an agent group; where it is undefined, that is not known. */
   readonly isUnused?: ((agentGroup: string, controlPoint: string) => boolean) | undefined;
   /** Warnings about a Kubernetes object that a policy scales; undefined where nothing is known of objects. */
   readonly scaling?: ((object: ScaledObject) => readonly ObjectWarning[]) | undefined;

@@ -100,7 +100,7 @@ export class SampleStore {
     }
   }
 
-  /** Whether samples of a query were lost to the limits. Its result would be wrong, with no sign of it. */
+  /** True if samples of a query were lost to the limits. Its result would be wrong, with no sign of it. */
   isIncomplete(query: string, at: number): boolean {
     const known = this.#queries.get(query);
     if (known === undefined || known.lostAt === Number.NEGATIVE_INFINITY) return false;

@@ -28,7 +28,7 @@ export abstract class CancellableCall implements Pick<Call, "signal" | "whenCall
     this.#left?.();
   }
 
-  /** Whether a handler threw this because its signal was aborted. */
+  /** True if a handler threw this because its signal was aborted. */
   protected isAbortReason(thrown: unknown): boolean {
     return this.#controller !== undefined && thrown === this.#controller.signal.reason;
   }

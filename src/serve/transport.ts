@@ -12,7 +12,7 @@ export type ApplicationProtocol = "http1" | "http2";
 export interface Transport {
   /** Takes over a connection. Bytes that were read from it have been put back. */
   accept(socket: Socket): void;
-  /** Whether a call has been made on this connection. */
+  /** True if a call has been made on this connection. */
   hasCalled(socket: Socket): boolean;
   /** Closes this connection unless a call is, or may be, in progress on it. Returns whether it did. */
   closeIdle(socket: Socket): boolean;

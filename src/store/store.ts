@@ -23,7 +23,7 @@ export interface Entry {
   readonly revision: number;
   /** Revision of the commit that created the key. It is not changed by later writes, until the key is deleted. */
   readonly created: number;
-  /** Whether the key was last written under a lease, so that it ends with its writer. */
+  /** True if the key was last written under a lease, so that it ends with its writer. */
   readonly leased: boolean;
 }
 

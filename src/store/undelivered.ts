@@ -27,7 +27,7 @@ export class Undelivered {
     return keys;
   }
 
-  /** Whether an entry differs from the one that the reader has or is about to get. */
+  /** True if an entry differs from the one that the reader has or is about to get. */
   differs({ key, revision }: Entry): boolean {
     return this.#changed.has(key)
       ? this.#changed.get(key)?.revision !== revision

@@ -120,7 +120,7 @@ export function infraMeterName(group: string, policyName: string, name: string):
   return `${groupPrefix(group)}policy-${policyName}-infra_meter-${name}`;
 }
 
-/** Whether a name is for the agents of this group, and not for those of a group `group-…`. */
+/** True if a name is for the agents of this group, and not for those of a group `group-…`. */
 export function isNameInGroup(name: string, group: string): boolean {
   const prefix = groupPrefix(group);
   return name.startsWith(`${prefix}policy-`) || name.startsWith(`${prefix}flux_meter-`);

@@ -307,6 +307,11 @@ const PAIRS: readonly (readonly [string, Readonly<Record<string, string>>, RegEx
     ],
     ["the cloud's group", { AGENT_INFO_AGENT_GROUP: "aperture-cloud" }, /agent_info\.agent_group/],
     [
+      "a group that no policy can name",
+      { AGENT_INFO_AGENT_GROUP: "a/b" },
+      /a name without \/, got "a\/b"/,
+    ],
+    [
       "the cloud's group in the cloud",
       { AGENT_INFO_AGENT_GROUP: "aperture-cloud", CLOUDEXT_INSTALLATION_MODE: "CLOUD_AGENT" },
       undefined,

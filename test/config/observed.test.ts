@@ -431,7 +431,7 @@ const OBSERVED: readonly Observation[] = [
   ),
 ];
 
-/** Whether a pattern, in which `*` stands for a part of a path or some characters of it, describes a path. */
+/** True if a pattern, in which `*` stands for a part of a path or some characters of it, describes a path. */
 function fits(pattern: string, path: string): boolean {
   return new RegExp(`^${pattern.replaceAll(".", "\\.").replaceAll("*", "[^.]+")}$`).test(path);
 }
@@ -493,6 +493,7 @@ test("only the name of a test that runs counts as one", () => {
     "test(\n  `of all`,\n  work);",
     '// test("commented out", work);',
     '/* test("in a comment", work); */',
+    // Text that the function reads, not a test: a test that is skipped must not count.
     'test.skip("skipped", work);',
     '// a plain remark\nconst plain = "text";',
   ].join("\n");

@@ -46,7 +46,7 @@ export interface BenchOptions {
   readonly files?: Readonly<Record<string, string>>;
   readonly env?: Readonly<Record<string, string>>;
   readonly store?: Store;
-  /** Whether the store outlives this controller. */
+  /** True if the store outlives this controller. */
   readonly sharesStore?: boolean;
   readonly clock?: ReturnType<typeof fakeClock>;
   /** Group of the agent whose metrics the controller believes to read. */

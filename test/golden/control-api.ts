@@ -150,7 +150,7 @@ async function settled(
   }
 }
 
-/** Whether asking again does no harm. */
+/** True if asking again does no harm. */
 function isRead({ method = "GET", grpc }: NonNullable<Step["request"]>): boolean {
   return grpc === undefined ? method === "GET" : /\/(?:Get|List)/.test(grpc);
 }

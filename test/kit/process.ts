@@ -40,7 +40,7 @@ export interface ProcessOnOptions {
   /** Seed of the random id of the process. */
   readonly seed?: number;
   readonly parts?: readonly ProcessPart[];
-  /** Whether a key was set by a person; by default as the configuration says. */
+  /** True if a key was set by a person; by default as the configuration says. */
   readonly chosen?: (path: string) => boolean;
   readonly context?: Partial<ProcessContext>;
   /** Called when the process has started, before its ports open. */

@@ -95,7 +95,7 @@ function mutable(value: ts.Expression, known: ReadonlyTypes): boolean {
   return MUTABLE_FACTORIES.test(called) || (method !== false && ARRAY_METHODS.has(method));
 }
 
-/** Whether this creates an instance of a class without state, or a typed array of length 0. */
+/** True if this creates an instance of a class without state, or a typed array of length 0. */
 function harmless(created: ts.NewExpression): boolean {
   const name = created.expression.getText();
   const [only, ...more] = created.arguments ?? [];

@@ -203,7 +203,7 @@ const REFERENCE = only({
   key: { type: "string", minLength: 1 },
 });
 
-/** Whether a value may hold a password: it is a secret, or an address that takes a user and a password. */
+/** True if a value may hold a password: it is a secret, or an address that takes a user and a password. */
 function mayBeSecret(row: Row): boolean {
   if (row.kind === "object") return false;
   if (row.kind === "objects") return secretPaths(row.table).length > 0;

@@ -90,7 +90,7 @@ export async function record(
   }
 }
 
-/** Whether the test file executes what stands at that offset. */
+/** True if the test file executes what stands at that offset. */
 export function executes({ ran }: TestFile, source: string, offset: number): boolean {
   return ran[source]?.some(([from, to]) => from <= offset && offset < to) ?? false;
 }

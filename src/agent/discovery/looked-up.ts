@@ -10,7 +10,7 @@ export interface LookedUpOptions {
   readonly clock: Clock;
   /** Undefined where there is nothing at the address. */
   readonly find: (address: string) => Promise<Entity | undefined>;
-  /** Whether the store is away, or lost its data. Entries are then kept. */
+  /** True if the store is away, or lost its data. Entries are then kept. */
   readonly isUnsure: () => boolean;
   /** Called after each look-up, with the reason where it failed. */
   readonly reached: (fault: Fault | undefined) => void;

@@ -26,7 +26,7 @@ export class OwnPod {
     this.#index();
   }
 
-  /** Whether the store lost its data, and no controller has written all of it since. */
+  /** True if the store lost its data, and no controller has written all of it since. */
   get isLost(): boolean {
     return this.#isLost;
   }

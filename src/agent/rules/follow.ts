@@ -26,7 +26,7 @@ export interface Following {
 /** A rule, or numbers, that cannot be read or compiled. */
 export interface RejectedRule {
   readonly message: string;
-  /** Whether its predecessor stays in force. Otherwise flows are judged as if there were no such rule. */
+  /** True if its predecessor stays in force. Otherwise flows are judged as if there were no such rule. */
   readonly hasPredecessor: boolean;
 }
 
@@ -135,7 +135,7 @@ function reportedKey(key: string): string {
 /** Rules that one line of the log names. */
 const MAX_NAMED = 50;
 
-/** Whether the book has a rule, or for a key in `/decisions/` numbers, under this key. */
+/** True if the book has something under this key: numbers for a key in `/decisions/`, a rule for any other. */
 function isInForce(book: Rulebook, key: string): boolean {
   if (!key.startsWith(NUMBERS)) return book.rules.has(key);
   return book.numbersOf(ruleKey(key)) !== undefined;

@@ -70,7 +70,7 @@ export class LabelNameCache {
     return this.#add(attributes, lo, hi, computeLabelNames(attributes, names));
   }
 
-  /** Whether this request already had the name. A slot collision can miss a repetition: it only costs an extra entry. */
+  /** True if this request already had the name. A slot collision can miss a repetition: it only costs an extra entry. */
   #isRepeated(id: number): boolean {
     const slot = id & (RECENT_SLOTS - 1);
     if (this.#requests[slot] === this.#request && this.#ids[slot] === id) return true;

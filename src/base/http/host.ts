@@ -6,7 +6,7 @@ const DELETE = 0x7f;
 const LAST_BYTE = 0xff;
 
 /**
- * Whether the text may be a host: it has no blanks, control characters or user information. It may be empty, as callers
+ * True if the text may be a host: it has no blanks, control characters or user information. It may be empty, as callers
  * over Unix sockets send it. Nothing else is required, since service meshes use names with bars and slashes.
  */
 export function isHost(text: string): boolean {

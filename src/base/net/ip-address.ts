@@ -15,7 +15,7 @@ export function canonicalAddress(text: string): string {
   return text.includes(":") ? (canonicalColonForm(text) ?? text) : text;
 }
 
-/** Whether an address belongs to the loopback interface, however it is spelled. */
+/** True if an address belongs to the loopback interface, however it is spelled. */
 export function isLoopback(address: string): boolean {
   const canonical = canonicalAddress(address);
   return canonical === "::1" || canonical.startsWith("127.");

@@ -25,14 +25,14 @@ const WORDS: readonly string[] = [
 
 const LONGEST = 40;
 
-/** Whether a field or a header has the name of a credential (`x-api-key`, `proxy_authorization`). */
+/** True if a field or a header has the name of a credential (`x-api-key`, `proxy_authorization`). */
 export function isCredential(name: string): boolean {
   if (name.length > LONGEST) return false;
   const plain = plainName(name);
   return CREDENTIALS.some((end) => plain.endsWith(end));
 }
 
-/** Whether the value of a label may be a secret, by its name (`user_session_id`). Suspects more than `isCredential`. */
+/** True if the value of a label may be a secret, by its name (`user_session_id`). Suspects more than `isCredential`. */
 export function mayBeSecret(name: string): boolean {
   const plain = plainName(name);
   return WORDS.some((word) => plain.includes(word));

@@ -51,7 +51,7 @@ async function noAnswer(agent: Server, cause: string): Promise<Fault> {
 }
 
 /**
- * Whether the server speaks HTTP with TLS (`https:`) or without it. This is tried, because servers fail in too many ways
+ * True if the server speaks HTTP with TLS (`https:`) or without it. This is tried, because servers fail in too many ways
  * for their errors to tell.
  */
 async function speaks({ url, ...rest }: Server, protocol: string): Promise<boolean> {

@@ -3,7 +3,7 @@
 import { printable } from "#base/text/printable.ts";
 import type { Json } from "../server.ts";
 
-/** Whether some agents do not apply the version yet. */
+/** True if some agents do not apply the version yet. */
 export function isBehind(rollout: unknown): boolean {
   if (typeof rollout !== "object" || rollout === null) return false;
   const { agents, applied } = rollout as Json;

@@ -54,7 +54,7 @@ export interface Setting {
 interface Judging extends Setting {
   /** Labels that callers send with their checks. */
   readonly labels: readonly string[];
-  /** Whether the controllers scale Kubernetes objects; false where that is not known. */
+  /** True if the controllers scale Kubernetes objects; false where that is not known. */
   readonly scales?: boolean;
 }
 

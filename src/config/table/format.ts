@@ -58,7 +58,7 @@ function isUrl(text: string): boolean {
   return URL.canParse(text);
 }
 
-/** Whether a URL has more than scheme, host, port and path: user, password, query or fragment. */
+/** True if a URL has more than scheme, host, port and path: user, password, query or fragment. */
 function hasMore(text: string): boolean {
   if (/[?#@]/.test(text)) return true;
   if (!isUrl(text)) return false;

@@ -91,7 +91,7 @@ function validateNumber(row: NumberRow, raw: unknown): Validated {
   return { wanted: tooLarge && inRange(row, raw) ? `${wantedOf(row)}, ${EXACT}` : wantedOf(row) };
 }
 
-/** Whether the bounds of the row itself allow a value; those that stand for the whole type allow every value. */
+/** True if the bounds of the row itself allow a value; those that stand for the whole type allow every value. */
 function inRange({ min, max }: NumberRow, raw: number): boolean {
   const isBound = (bound: number) => Math.abs(bound) < Number.MAX_SAFE_INTEGER;
   const low = min === 0 || isBound(min) ? min : Number.NEGATIVE_INFINITY;

@@ -121,13 +121,13 @@ function awaitedSignals(plan: CircuitPlan): Set<number> | undefined {
   return found.size === 0 ? undefined : found;
 }
 
-/** Whether a component has unconnected inputs only, or its author chose an invalid value. */
+/** True if a component has unconnected inputs only, or its author chose an invalid value. */
 function isMeantInvalid({ kind, inputs }: Leaf): boolean {
   const wires = Object.values(inputs).flat();
   return kind === "variable" || (wires.length > 0 && wires.every((wire) => wire.kind === "open"));
 }
 
-/** Whether no invalid input explains an invalid output. */
+/** True if no invalid input explains an invalid output. */
 function isFirst(circuit: Circuit, { inputs }: Leaf): boolean {
   return !Object.values(inputs)
     .flat()

@@ -18,7 +18,7 @@ export class ChangeNotifier {
     this.#quietUntil = clock.now() + graceMs;
   }
 
-  /** Whether the beginning was reported, but not the end. */
+  /** True if the beginning was reported, but not the end. */
   get isReported(): boolean {
     return this.#reported;
   }
@@ -50,7 +50,7 @@ export class ComponentNotifier {
     this.#clock = clock;
   }
 
-  /** Whether the end of a condition is still to be reported. */
+  /** True if the end of a condition is still to be reported. */
   get hasOpen(): boolean {
     return this.#open > 0;
   }

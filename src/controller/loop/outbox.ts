@@ -44,7 +44,7 @@ export class Outbox {
   /** Keys of failed commits, which may or may not have been written. */
   readonly #unsure = new Set<string>();
   #state: "idle" | "busy" | "pausing" | "closed" = "idle";
-  /** Whether something was or is being removed and `complete` was not written since. */
+  /** True if something was or is being removed and `complete` was not written since. */
   #unconfirmed = false;
   /** Revision of the last write of `complete`; undefined if unknown. */
   #completeRevision: number | undefined;

@@ -72,7 +72,7 @@ export class ActivePolicies {
       ?.faultsOf?.(location);
   }
 
-  /** Whether a source has a dynamic configuration for a policy, other than the policy's document. */
+  /** True if a source has a dynamic configuration for a policy, other than the policy's document. */
   hasConfig(name: string): boolean {
     return this.#connections.sources.some((source) => source.dynamicConfig(name) !== undefined);
   }

@@ -35,7 +35,7 @@ interface DirectorySourceOptions {
   readonly directories: readonly string[];
   readonly clock: Clock;
   readonly active: ActivePolicies;
-  /** Whether another source has a policy. Then a file of dynamic configuration for it is not a mistake. */
+  /** True if another source has a policy. Then a file of dynamic configuration for it is not a mistake. */
   readonly hasPolicy: (name: string) => boolean;
   /** Returns one set for each text. */
   readonly compile: (texts: readonly PolicyText[]) => Promise<readonly CompiledSet[]>;
@@ -84,7 +84,7 @@ export class DirectorySource implements PolicySource {
   #heldBack: HeldBack | undefined;
   /** Hashes of the policies in force at the last log line about them, by policy name. */
   #logged: ReadonlyMap<string, string> = new Map();
-  /** Whether the next success is logged even if nothing changed: at first, and after a failure. */
+  /** True if the next success is logged even if nothing changed: at first, and after a failure. */
   #logsNext = true;
   #loggedRemarks = "";
   /** Compiled files whose warnings were logged. */

@@ -22,9 +22,9 @@ interface KeptSourceOptions {
     readonly removal_guard: number;
   };
   readonly active: ActivePolicies;
-  /** Whether the store has an API document for a policy, valid or not. */
+  /** True if the store has an API document for a policy, even an invalid one. */
   readonly hasDocument: (name: string) => boolean;
-  /** Whether the resources of the policy's namespace cannot be read. Such a policy is kept, whatever the guard is. */
+  /** True if the resources of the policy's namespace cannot be read. Such a policy is kept, whatever the guard is. */
   readonly isUnread: (name: string) => boolean;
   /** Returns one set for each text. */
   readonly compile: (texts: readonly PolicyText[]) => Promise<readonly CompiledSet[]>;
@@ -41,7 +41,7 @@ export class KeptSource implements PolicySource, MetricSource {
   readonly #kept = new Map<string, CompiledPolicy>();
   /** Those of `#kept` that stay only until their resources can be read. */
   readonly #unread = new Set<string>();
-  /** Whether policies are kept and have all been in force. */
+  /** True if policies are kept and have all been in force. */
   #isKeeping = false;
 
   constructor(options: KeptSourceOptions) {
@@ -154,7 +154,7 @@ export class KeptSource implements PolicySource, MetricSource {
     to.number("sluice_policies", ["kept"], this.#kept.size);
   }
 
-  /** Whether the resources of the policy could not be read at the start and can be read now. */
+  /** True if the resources of the policy could not be read at the start and can be read now. */
   #isReadAgain(name: string): boolean {
     return this.#unread.has(name) && !this.#options.isUnread(name);
   }

@@ -97,7 +97,7 @@ export function findingsOf(files: CompiledFiles): readonly Finding[] {
   return [...own, ...together.filter((finding) => !known.has(findingLine(finding)))];
 }
 
-/** Whether the policies of the files differ. */
+/** True if the policies of the files differ. */
 export function isSameFiles(before: CompiledFiles, now: CompiledFiles): boolean {
   if (before.size !== now.size) return false;
   return [...now].every(([path, { set }]) => before.get(path)?.set === set);
@@ -117,12 +117,12 @@ export class MissingFiles {
     this.#missed = missed;
   }
 
-  /** Whether another reload is needed, because the time of a missing file may run out. */
+  /** True if another reload is needed, because the time of a missing file may run out. */
   get any(): boolean {
     return this.#since.size > 0;
   }
 
-  /** Whether a file that is missing at `now` may still come back. */
+  /** True if a file that is missing at `now` may still come back. */
   waits(path: string, now: number): boolean {
     return now - (this.#since.get(path) ?? now) < AWAY_MS;
   }

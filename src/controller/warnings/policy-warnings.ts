@@ -21,7 +21,7 @@ interface PolicyWarningsOptions {
   readonly loops: () => ReadonlyMap<string, PolicyLoop>;
   readonly clock: Clock;
   readonly log: Pick<Log, "info" | "warn">;
-  /** Whether a metric exists; undefined if queries go to a Prometheus server, which may have any metric. */
+  /** True if a metric exists; undefined if queries go to a Prometheus server, which may have any metric. */
   readonly knowsMetric: ((name: string) => boolean) | undefined;
   /** The agent groups that have agents; undefined if unknown. */
   readonly agentGroups: readonly string[] | undefined;
@@ -52,8 +52,9 @@ export class PolicyWarnings implements MetricSource {
   /** Lines (without reasons) of warnings that were logged and still hold. */
   #logged: ReadonlySet<string> = new Set();
   #disarm: () => void;
-  /** Whether an examination is running, and whether another one must follow because something changed since it began. */
+  /** True while policies are examined. */
   #examining = false;
+  /** True if something has changed since the examination began, so that another one must follow. */
   #again = false;
   #closed = false;
 

@@ -219,7 +219,7 @@ export class Reservations {
   }
 }
 
-/** Whether the list has this status, or its class, such as `5xx`. */
+/** True if the list has this status, or its class, such as `5xx`. */
 function isRefunded(status: number, statuses: readonly string[]): boolean {
   return statuses.includes(`${Math.floor(status / 100)}xx`) || statuses.includes(`${status}`);
 }

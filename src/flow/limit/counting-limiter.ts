@@ -135,7 +135,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     });
   }
 
-  /** Whether flows are counted by these parameters. */
+  /** True if flows are counted by these parameters. */
   counts(params: Params | undefined, invalid: InvalidNumbers | undefined): boolean {
     return params !== undefined && isCounted(this.#fallback(params, invalid));
   }
@@ -242,7 +242,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
   }
 }
 
-/** Whether a limiter counts with this fallback. */
+/** True if a limiter counts with this fallback. */
 function isCounted(fallback: Fallback | undefined): boolean {
   return fallback === undefined || fallback === "last_known";
 }

@@ -56,7 +56,7 @@ export class LimiterInput {
     return labels.prefixed(this.#keySlot, this.#prefix);
   }
 
-  /** Whether a reported label is one of this limiter's. */
+  /** True if a reported label is one of this limiter's. */
   owns(label: string): boolean {
     return label === DEFAULT || (this.keyed && label.startsWith(this.#prefix));
   }

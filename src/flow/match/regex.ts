@@ -7,7 +7,7 @@ import { compileLiterals } from "./literals.ts";
 import { type Match, WORK_PER_CHECK, type Work } from "./work.ts";
 
 export interface Regex {
-  /** Whether the expression matches a part of the value. */
+  /** True if the expression matches a part of the value. */
   test(value: string, work: Work): Match;
   /** Steps for each UTF-16 unit of a value, at most; 0 for comparisons. */
   readonly cost: number;

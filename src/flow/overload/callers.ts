@@ -73,7 +73,7 @@ class Group {
   readonly others: Account;
   readonly #accounts = new Map<number, Account>();
   readonly #seen = new Uint32Array(NEWCOMER_SLOTS);
-  /** Whether the callers are keys, which a source may invent. */
+  /** True if the callers are keys, which a source may invent. */
   readonly #ofKeys: boolean;
 
   constructor(ofKeys: boolean, others = new Account()) {
@@ -125,7 +125,7 @@ class Group {
       if (arrived < MIN_ARRIVALS) this.#accounts.delete(id);
   }
 
-  /** Whether a caller gets an account now. Invented callers come once, so they get none. */
+  /** True if a caller gets an account now. Invented callers come once, so they get none. */
   #admits(id: number): boolean {
     const { size } = this.#accounts;
     if (id === NOT_KNOWN || (!this.#ofKeys && size < FREE_ACCOUNTS)) return true;
@@ -179,7 +179,7 @@ export class Callers {
     return (this.#key ?? this.#source)?.share ?? 0;
   }
 
-  /** Whether the caller of the last check is shed because of its own cost. */
+  /** True if the caller of the last check is shed because of its own cost. */
   get costly(): boolean {
     return this.#source?.costly === true || this.#key?.costly === true;
   }

@@ -63,7 +63,7 @@ export class OverloadGuard {
   /** The time of the last measurement, and the idle time until then. */
   #measuredAt = 0;
   #idleAt = 0;
-  /** Whether `sheds` saw all checks since the last measurement, and their costs. */
+  /** True if `sheds` saw all checks since the last measurement, and their costs. */
   #seesAll = false;
   #checks = { judging: 0, demand: 0 };
   /** Measurements since the last check, and whether there was a check since the last measurement. */
@@ -102,7 +102,7 @@ export class OverloadGuard {
     this.#inProgress--;
   }
 
-  /** Whether `sheds` has to decide about a check that begins `now`. Otherwise the check is judged. */
+  /** True if `sheds` has to decide about a check that begins `now`. Otherwise the check is judged. */
   attend(now: number): boolean {
     if (this.#closed) return false;
     if (this.#disarm === undefined) this.#wake(now);

@@ -58,7 +58,7 @@ export class Priorities {
     this.#known = false;
   }
 
-  /** Whether a check of this class is shed if `share` of all are. Chance decides within the class at the boundary. */
+  /** True if a check of this class is shed if `share` of all are. Chance decides within the class at the boundary. */
   sheds(at: number, share: number, chance: Chance): boolean {
     if (!this.#known) return false;
     const left = share - (this.#below[at] ?? 0);

@@ -41,7 +41,7 @@ import {
 /** Buckets, slots or a share, and the numbers decided last. Carried from plan to plan by `stateIdentity`. */
 export interface LimiterState {
   /**
-   * Whether the numbers let a flow whose key has this value pass, whatever the failure mode is. Absent in kinds whose
+   * True if the numbers let a flow whose key has this value pass, whatever the failure mode is. Absent in kinds whose
    * numbers never do.
    */
   passes?(value: string | undefined): boolean;

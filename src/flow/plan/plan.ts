@@ -156,7 +156,7 @@ function compileControlPoint(
   });
 }
 
-/** Whether the numbers of a limiter let a flow pass. Those of a sampler depend on the session label. */
+/** True if the numbers of a limiter let a flow pass. Those of a sampler depend on the session label. */
 function exemption(
   rule: LimiterRule,
   state: LimiterState,

@@ -14,7 +14,7 @@ export interface Candidate<T> {
   readonly item: T;
   /** Undefined matches every flow. */
   readonly matches: Matcher | undefined;
-  /** Whether the numbers of a limiter let the flow pass whatever its failure mode is. Undefined where they never do. */
+  /** True if the numbers of a limiter let the flow pass whatever its failure mode is. Undefined where they never do. */
   readonly exempts?: ((labels: Labels) => boolean) | undefined;
 }
 
@@ -43,7 +43,7 @@ export function select<T>(
   return { item, selectors: compiled };
 }
 
-/** Whether a candidate applies to a flow with these labels. */
+/** True if a candidate applies to a flow with these labels. */
 export function applies<T>(candidate: Candidate<T>, labels: Labels): Match {
   return candidate.matches === undefined || candidate.matches(labels);
 }

@@ -274,7 +274,7 @@ function compilePriority(
   };
 }
 
-/** Whether a matcher only compares labels with which flows arrive, so that it needs no classifier. */
+/** True if a matcher only compares labels with which flows arrive, so that it needs no classifier. */
 function isCheap(
   { labels, list, expression }: MatcherRule,
   classified: ReadonlySet<string>,

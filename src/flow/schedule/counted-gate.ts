@@ -136,7 +136,7 @@ export abstract class CountedGate<Limiter extends CountedLimiter> implements Gat
   }
 }
 
-/** Whether the count refused the flow. Only then may the answer change while the flow waits. */
+/** True if the count refused the flow. Only then may the answer change while the flow waits. */
 export function isShort({ dropped, missing, failure }: Decision): boolean {
   return dropped && (missing & Missing.key) === 0 && failure !== "closed";
 }

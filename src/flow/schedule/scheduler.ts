@@ -33,7 +33,7 @@ export class Scheduler<G extends Gate = Gate> implements Limiter {
     this.#observer = observer;
   }
 
-  /** Whether a flow that wants no tokens passes without asking the gate. */
+  /** True if a flow that wants no tokens passes without asking the gate. */
   protected get freeOfCharge(): boolean {
     return true;
   }
@@ -101,7 +101,7 @@ export class Scheduler<G extends Gate = Gate> implements Limiter {
     });
   }
 
-  /** Whether a flow that did not pass at once may pass later. */
+  /** True if a flow that did not pass at once may pass later. */
   #mayWait(
     first: ReturnType<Gate["take"]> | undefined,
     labels: Labels,

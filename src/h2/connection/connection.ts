@@ -32,7 +32,7 @@ import { FrameReceiver } from "./receiver.ts";
 /** The dependencies that connections share with their transport. */
 export interface ConnectionContext {
   readonly handleRequest: RequestHandler;
-  /** Whether requests with this method and path get a reply even if they are malformed. */
+  /** True if requests with this method and path get a reply even if they are malformed. */
   readonly repliesUnread: (head: RequestHead) => boolean;
   readonly chunkPool: ChunkPool;
   /** Largest header section of a request in bytes. */

@@ -12,7 +12,7 @@ export interface ReceiveContext extends StreamContext {
   readonly sweep: number;
   /** The last stream id in our GOAWAY; the largest possible id before that. */
   readonly lastStreamId: number;
-  /** Whether one more call that counts as this many bytes may begin. */
+  /** True if one more call that counts as this many bytes may begin. */
   hasRoomForCall(bytes: number): boolean;
   /** Tells the peer to open no more calls than it has now, until there is room. */
   limitCalls(): void;

@@ -24,7 +24,7 @@ import { abortStream, type ReceiveContext, resetClosedStream } from "./receive-c
 /** The part of the transport's settings that concerns receiving. */
 interface ReceiverSettings extends HeaderBounds {
   readonly handleRequest: RequestHandler;
-  /** Whether requests with this method and path get a reply even if they are malformed. */
+  /** True if requests with this method and path get a reply even if they are malformed. */
   readonly repliesUnread: (head: RequestHead) => boolean;
 }
 

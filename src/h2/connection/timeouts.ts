@@ -111,7 +111,7 @@ export class ConnectionMonitor {
     if (stream.exchange?.timedOut() === true) this.#connection.fault("slow_body");
   }
 
-  /** Whether the peer reads its socket: all output in time, not just a byte now and then. */
+  /** True if the peer reads its socket: all output in time, not just a byte now and then. */
   #acceptsOutput(): boolean {
     const { output } = this.#connection;
     if (output.bytesAccepted >= this.#awaitedBytes) {
@@ -123,7 +123,7 @@ export class ConnectionMonitor {
     return false;
   }
 
-  /** Whether a peer that has been silent for long answers a PING. */
+  /** True if a peer that has been silent for long answers a PING. */
   #answersPing(): boolean {
     const connection = this.#connection;
     const silent = (connection.sweep - connection.lastReadSweep) * this.#intervalMs;

@@ -102,7 +102,7 @@ function takeFields(fields: readonly string[], found: ParsedFields): boolean {
   return true;
 }
 
-/** Whether trailers are well-formed; they must not contain pseudo-headers. */
+/** True if trailers are well-formed; they must not contain pseudo-headers. */
 export function areTrailersValid({ fields }: FieldList): boolean {
   const found = { host: undefined, contentLength: -1, checked: undefined };
   for (let at = 0; at < fields.length; at += 2) {
@@ -173,7 +173,7 @@ function takeField(
   }
 }
 
-/** Whether the text is not empty and all of its characters are of that kind. */
+/** True if the text is not empty and all of its characters are of that kind. */
 function consistsOf(text: string, kind: number): boolean {
   for (let i = 0; i < text.length; i++) {
     if (((ALLOWED[text.charCodeAt(i)] ?? 0) & kind) === 0) return false;
@@ -199,7 +199,7 @@ function isLongFieldValid(
   return true;
 }
 
-/** Whether a value has no NUL, CR or LF and no blank at either end (§8.2.1). */
+/** True if a value has no NUL, CR or LF and no blank at either end (§8.2.1). */
 function isFieldValue(text: string): boolean {
   if (text === "") return true;
   for (let i = 0; i < text.length; i++) {
@@ -223,7 +223,7 @@ function parseLength(text: string): number {
   return value;
 }
 
-/** Whether two hosts are equal, regardless of case and the scheme's default port (RFC 3986 §6.2.3). */
+/** True if two hosts are equal, regardless of case and the scheme's default port (RFC 3986 §6.2.3). */
 function sameHost(a: string, b: string, scheme: string): boolean {
   return a === b || normalizedHost(a, scheme) === normalizedHost(b, scheme);
 }

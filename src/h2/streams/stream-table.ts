@@ -47,7 +47,7 @@ export class StreamTable {
     return this.#slots >= MAX_CONCURRENT_CALLS;
   }
 
-  /** Whether the peer has not opened the stream (RFC 9113 §5.1). Even ids would be ours, and we open none. */
+  /** True if the peer has not opened the stream (RFC 9113 §5.1). Even ids would be ours, and we open none. */
   isIdle(id: number): boolean {
     return id > this.highestId || (id & 1) === 0;
   }
@@ -100,12 +100,12 @@ export class StreamTable {
     if (!this.wasOpen(id)) this.recordClosed(id, true);
   }
 
-  /** Whether we reset the stream before its peer had ended it: frames for it may have been in transit. */
+  /** True if we reset the stream before its peer had ended it: frames for it may have been in transit. */
   wasResetBeforeEnd(id: number): boolean {
     return this.#closedIds?.includes(-id) === true;
   }
 
-  /** Whether the stream was open once. */
+  /** True if the stream was open once. */
   wasOpen(id: number): boolean {
     return this.#closedIds?.includes(id) === true || this.wasResetBeforeEnd(id);
   }
@@ -118,7 +118,7 @@ export class StreamTable {
     return true;
   }
 
-  /** Whether the stream was answered early and its request may still end by itself. */
+  /** True if the stream was answered early and its request may still end by itself. */
   hasEarlyReply(id: number): boolean {
     return this.#earlyReplies?.has(id) === true;
   }

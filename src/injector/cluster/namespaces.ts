@@ -61,7 +61,7 @@ export class Namespaces {
     return this.#reflector.get(name) ?? this.#read(name, signal());
   }
 
-  /** Whether the namespaces have been listed. */
+  /** True if the namespaces have been listed. */
   get isKnown(): boolean {
     return this.#isKnown;
   }

@@ -50,7 +50,7 @@ export type EscapedSlashes = "reject" | "keep" | "redirect";
 export type Upgrade = "websocket" | "CONNECT";
 
 export interface PodOptions {
-  /** Whether the pod asks for injection or against it; undefined if it does neither. */
+  /** True if the pod asks for injection or against it; undefined if it does neither. */
   readonly inject: boolean | undefined;
   readonly agentGroup: string | undefined;
   readonly port: number | undefined;
@@ -60,7 +60,7 @@ export interface PodOptions {
   readonly upgrades: readonly Upgrade[] | undefined;
   readonly idleSeconds: number | undefined;
   readonly bodyBytes: number | undefined;
-  /** Whether Envoy forwards the kubelet's probes to the application. */
+  /** True if Envoy forwards the kubelet's probes to the application. */
   readonly probes: boolean | undefined;
   readonly applicationPort: number | undefined;
   /** The agent's resources. */
@@ -71,7 +71,7 @@ export interface PodOptions {
   readonly faults: readonly string[];
 }
 
-/** Whether the labels of a namespace ask for injection. Sluice's label takes precedence. */
+/** True if the labels of a namespace ask for injection. Sluice's label takes precedence. */
 export function isEnabled(labels: Texts): boolean {
   const own = labels[NAMESPACE_LABEL];
   return own === undefined ? labels[REFERENCE_NAMESPACE_LABEL] === ENABLED : own === ENABLED;

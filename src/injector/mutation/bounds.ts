@@ -59,7 +59,7 @@ function quantityOf(of: JsonObject, resource: string): string {
   return typeof found === "number" ? `${found}` : text(found);
 }
 
-/** Whether the namespace has a default limit or request. */
+/** True if the namespace has a default limit or request. */
 interface Defaulted {
   readonly limit: boolean;
   readonly request: boolean;

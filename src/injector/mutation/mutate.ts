@@ -113,7 +113,7 @@ function secretsOf({ settings }: InjectionInput): readonly string[] {
   return [...new Set(all)].filter((name) => name !== "");
 }
 
-/** Whether a pod has an agent of its own or an injected one. */
+/** True if a pod has an agent of its own or an injected one. */
 export function hasAgent({ initContainers, containers }: Pod): boolean {
   return [...initContainers, ...containers].some(({ name }) => AGENT_NAMES.includes(name));
 }

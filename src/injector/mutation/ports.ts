@@ -13,7 +13,7 @@ import { AGENT_NAMES, type AgentPorts, TELEMETRY_PORTS } from "./sidecar.ts";
 /** How many ports are tried, starting with the default. */
 const PORTS_TRIED = 100;
 
-/** Whether it is a container of injection. */
+/** True if injection added the container. */
 export function isOurs({ name }: Container): boolean {
   return AGENT_NAMES.includes(name) || name === ENVOY_NAME;
 }

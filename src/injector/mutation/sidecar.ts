@@ -29,7 +29,7 @@ const NO_TOKEN: VolumeMount = {
 /** How long a container keeps running after the pod was told to end. */
 export interface PreStopSleep {
   readonly seconds: number;
-  /** Whether `preStop` may sleep without a program. */
+  /** True if `preStop` may sleep without a program. */
   readonly sleepAction: boolean;
   /** The program that sleeps otherwise. */
   readonly program: readonly string[];

@@ -21,7 +21,7 @@ export interface StoredMaterial {
 
 /** The webhook configuration, which holds the certificates that the API server trusts. */
 export interface TrustStore {
-  /** Whether the API server trusts exactly this bundle, more than it, or not all of it. */
+  /** How much of this bundle the API server trusts: exactly it, more, or not all of it. */
   trusts(bundle: string, signal: AbortSignal): Promise<"exactly" | "more" | "less">;
   /** @throws Fault ABORTED if somebody else wrote meanwhile */
   trust(bundle: string, signal: AbortSignal): Promise<void>;

@@ -27,7 +27,7 @@ export interface RotationRules {
 export interface RotationState {
   /** Unix ms. */
   readonly now: number;
-  /** Whether the API server trusts the present authority. */
+  /** True if the API server trusts the present authority. */
   readonly isPublished: boolean;
 }
 
@@ -86,7 +86,7 @@ export function bundleOf({ authority, previous }: Material): string {
   return `${authority.cert}${previous}`;
 }
 
-/** Whether the parts belong together and are valid; somebody else could have written the Secret. */
+/** True if the parts belong together and are valid; somebody else could have written the Secret. */
 function isUsable({ authority, previous, serving }: Material, now: number): boolean {
   try {
     const authorityCert = new X509Certificate(authority.cert);

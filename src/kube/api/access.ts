@@ -21,7 +21,7 @@ export interface Access {
   readonly files: Readonly<Record<"ca_file" | "cert_file" | "key_file", string>>;
   /** PEM contents in place of files. */
   readonly material: InlineTls;
-  /** Whether server certificates are accepted without verification. */
+  /** True if server certificates are accepted without verification. */
   readonly insecure: boolean;
 }
 

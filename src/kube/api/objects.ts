@@ -21,7 +21,7 @@ export interface OwnerReference {
   readonly kind: string;
   readonly name: string;
   readonly uid: string;
-  /** Whether it manages the other object, as a Deployment manages its ReplicaSets. */
+  /** True if it manages the other object, as a Deployment manages its ReplicaSets. */
   readonly controller?: boolean;
 }
 

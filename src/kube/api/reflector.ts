@@ -25,7 +25,7 @@ export interface Changes<T> {
   readonly deletes: readonly string[];
 }
 
-/** Whether the known objects are up to date. */
+/** True if the known objects are up to date. */
 export type Following =
   | { readonly state: "starting" }
   | { readonly state: "following" }
@@ -233,7 +233,7 @@ export class Reflector<T> {
     this.#version = object.metadata.resourceVersion ?? this.#version;
   }
 
-  /** Whether this is a new version, or a new object of the same name. */
+  /** True if this is a new version, or a new object of the same name. */
   #differs(key: string, { metadata }: KubeObject): boolean {
     const known = this.#known.get(key);
     const { uid = "", resourceVersion = "" } = metadata;

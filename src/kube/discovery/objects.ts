@@ -77,7 +77,7 @@ function nameOf(service: string, namespace: string, domain: string): string {
   return `${service}.${namespace}.svc.${domain}`;
 }
 
-/** Whether an endpoint takes traffic. A missing condition counts as ready. */
+/** True if an endpoint takes traffic. A missing condition counts as ready. */
 function serves(endpoint: unknown): boolean {
   const conditions = fieldOf(endpoint, "conditions");
   return fieldOf(conditions, "ready") !== false || fieldOf(conditions, "serving") === true;

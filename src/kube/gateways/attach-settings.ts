@@ -3,6 +3,6 @@
 export interface AttachSettings {
   /** The agents' Service, `NAME.NAMESPACE.svc.DOMAIN:PORT`. */
   readonly agents: string;
-  /** Whether requests pass while no agent answers. */
+  /** True if requests pass while no agent answers. */
   readonly failOpen: boolean;
 }

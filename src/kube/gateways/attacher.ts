@@ -55,9 +55,9 @@ interface Write {
   readonly at: number;
   /** The version that it replaced; undefined for a new object. */
   readonly replaced: string | undefined;
-  /** Whether it reverted somebody else's change of the previous write. */
+  /** True if it reverted somebody else's change of the previous write. */
   readonly corrects: boolean;
-  /** Whether the watch has reported it. */
+  /** True if the watch has reported it. */
   seen: boolean;
 }
 

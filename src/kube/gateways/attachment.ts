@@ -109,7 +109,7 @@ export function objectName({ kind, name, section, controlPoint }: Target): strin
   return `${plain.slice(0, MAX_NAME - digest.length - 1)}-${digest}`;
 }
 
-/** Whether an object contains all wanted values; the server may have added defaults. */
+/** True if an object contains all wanted values; the server may have added defaults. */
 export function has(found: unknown, wanted: unknown): boolean {
   if (typeof wanted !== "object" || wanted === null) return found === wanted;
   if (Array.isArray(wanted)) {

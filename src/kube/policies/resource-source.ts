@@ -42,7 +42,7 @@ export interface PoliciesInForce {
   of(name: string): RunningPolicy | undefined;
   /** Reasons why valid policies of resources do not run, by policy name. */
   leftOut(): ReadonlyMap<string, string>;
-  /** Whether another source has a dynamic configuration for the policy, which overrides the resource's. */
+  /** True if another source has a dynamic configuration for the policy, which overrides the resource's. */
   overridesConfig(name: string): boolean;
 }
 
@@ -86,7 +86,7 @@ interface HeldResource {
   readonly offered: CompiledPolicy | undefined;
   readonly findings: readonly FindingText[];
   readonly warnings: readonly PolicyWarning[];
-  /** Whether it exceeds the quota of its namespace, and so is not compiled. */
+  /** True if it exceeds the quota of its namespace, and so is not compiled. */
   readonly isOver: boolean;
 }
 
@@ -140,12 +140,12 @@ export class ResourceSource {
     await written;
   }
 
-  /** Whether this policy has a resource, valid or not. */
+  /** True if this policy has a resource, even an invalid one. */
   has(policy: string): boolean {
     return this.#held.has(policy);
   }
 
-  /** Whether it is unknown if the policy has a resource, because its namespace could not be read yet. */
+  /** True while nobody knows if the policy has a resource, because its namespace could not be read yet. */
   isUnread(policy: string): boolean {
     const { client, namespaces } = this.#options;
     const namespace = namespaceOfPolicy(policy, client.namespace);

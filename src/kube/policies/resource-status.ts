@@ -32,7 +32,7 @@ export interface ResourceState {
   readonly warnings: readonly PolicyWarning[];
   /** Undefined if the resource has no dynamic configuration. */
   readonly dynamicConfig: DynamicConfigState | undefined;
-  /** Whether the policy has scalers other than dry runs. */
+  /** True if the policy has scalers other than dry runs. */
   readonly scales: boolean;
   /** The gateways and routes that the policy attaches to, each with the reason why its requests are not checked. */
   readonly targets: readonly {
@@ -51,7 +51,7 @@ export interface ResourceState {
 export interface DynamicConfigState {
   /** Reasons why it was refused, by key; empty if it was accepted. */
   readonly refused: ReadonlyMap<string, string>;
-  /** Whether a configuration from the API or a file is in force instead. */
+  /** True if a configuration from the API or a file is in force instead. */
   readonly isOverridden: boolean;
 }
 
@@ -201,7 +201,7 @@ export function eventsBetween(before: unknown, after: PolicyResourceStatus): rea
   );
 }
 
-/** Whether a resource already has these members in its status. */
+/** True if a resource already has these members in its status. */
 export function hasStatus(
   { status }: PolicyResource,
   wanted: Partial<PolicyResourceStatus>,

@@ -9,7 +9,7 @@ export interface ControlPoints {
   readonly points: readonly ObjectName[];
   /** Reasons why kinds that this process may list could not be listed. */
   readonly faults: readonly Fault[];
-  /** Whether there are more points than one answer may contain. */
+  /** True if there are more points than one answer may contain. */
   readonly isCut: boolean;
 }
 

@@ -26,7 +26,7 @@ export const OBJECT_NAME = "^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$";
 
 const KEYS: readonly string[] = ["group", "kind", "name", "sectionName"];
 
-/** Whether a control point is that of a gateway or a route of this namespace. */
+/** True if a control point is that of a gateway or a route of this namespace. */
 export function isControlPointOf(controlPoint: string, namespace: string): boolean {
   return TARGET_KINDS.some((kind) =>
     controlPoint.startsWith(`${kind.toLowerCase()}/${namespace}/`),

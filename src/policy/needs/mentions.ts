@@ -82,7 +82,7 @@ export function mentionsOf(document: Policy): Mentions {
   return { labelKeys, matchedLabels, selectors, groups, objects };
 }
 
-/** Whether a component around a message is, or may be switched to, a dry run. */
+/** True if a component around a message is, or may be switched to, a dry run. */
 function mayRunDry(part: Part | undefined): boolean {
   if (part === undefined) return false;
   const { dry_run, dry_run_config_key } = part.value as {

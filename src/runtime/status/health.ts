@@ -106,7 +106,7 @@ export class Health {
     return this.#phase;
   }
 
-  /** Whether the process is alive and ready: the answer of gRPC health for the process and all of its services. */
+  /** True if the process is alive and ready: the answer of gRPC health for the process and all of its services. */
   get healthy(): boolean {
     return this.#healthy;
   }

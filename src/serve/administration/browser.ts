@@ -28,7 +28,7 @@ export function refuseCrossOrigin(call: Headers, scheme: "http" | "https"): void
   }
 }
 
-/** Whether scheme, host and port agree. The default port may be left out. */
+/** True if scheme, host and port agree. The default port may be left out. */
 function isOrigin(origin: string, scheme: string, host = ""): boolean {
   const own = `${scheme}://${host}`;
   if (!URL.canParse(origin) || !URL.canParse(own)) return false;

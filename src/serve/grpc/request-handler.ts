@@ -19,7 +19,7 @@ import { StreamCall } from "./stream-call.ts";
 import { UnaryCall } from "./unary-call.ts";
 
 export interface GrpcRequestHandler {
-  /** Whether gRPC must answer the request: its content type is gRPC's, or its path is that of a method. */
+  /** True if gRPC must answer the request: its content type is gRPC's, or its path is that of a method. */
   accepts(head: RequestHead): boolean;
   /** Only for requests that `accepts` accepts. */
   readonly handle: RequestHandler;

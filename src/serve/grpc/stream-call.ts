@@ -176,7 +176,7 @@ export class StreamCall extends RunningCall implements Exchange {
     }
   }
 
-  /** Whether no message will follow. Throws unless the call ended with the request. */
+  /** True if no message will follow. Throws unless the call ended with the request. */
   #noMoreMessages(): boolean {
     if (this.#remoteClosed || (this.ended && this.cancelStatus === undefined)) return true;
     this.#throwIfCancelled();

@@ -15,7 +15,7 @@ export function acceptsBody({ body, method }: Route): boolean {
   return body === undefined ? method !== "GET" && method !== "DELETE" : body !== "none";
 }
 
-/** Whether the headers that describe a body must be valid. */
+/** True if the headers that describe a body must be valid. */
 export function validatesBodyHeaders({ body, forwarded }: Route): boolean {
   return body === "json" && forwarded !== true;
 }

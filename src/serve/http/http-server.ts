@@ -36,7 +36,7 @@ interface HttpServerOptions extends TransportContext {
 /** Takes HTTP/1.1 connections, and single requests that arrive over HTTP/2. */
 export class HttpServer implements Transport {
   readonly handleRequest: RequestHandler;
-  /** Whether there is a reply to a request with this method and path even if it is malformed. */
+  /** True if there is a reply to a request with this method and path even if it is malformed. */
   readonly repliesUnread: (head: Pick<RequestHead, "method" | "path">) => boolean;
   readonly #context: HttpContext;
   readonly #server: Server;

@@ -43,7 +43,7 @@ export class Router {
     }
   }
 
-  /** Whether there is a route that replies even to malformed requests. */
+  /** True if there is a route that replies even to malformed requests. */
   repliesUnread(method: string, path: string): boolean {
     try {
       return this.find(method, path).route.unread !== undefined;

@@ -80,12 +80,12 @@ export function showAddress(bound: AddressInfo | string | null): string {
     : `${bound.address}:${bound.port}`;
 }
 
-/** Whether only this machine can reach the address. */
+/** True if only this machine can reach the address. */
 export function isLocal(bound: AddressInfo | string | null): boolean {
   return bound === null || typeof bound === "string" || isLoopback(bound.address);
 }
 
-/** Whether only this machine will be able to reach an address that is not bound yet. */
+/** True if only this machine will be able to reach an address that is not bound yet. */
 export function isLocalBinding(binding: Binding): boolean {
   return binding.kind === "unix" || isLoopback(binding.host ?? "");
 }

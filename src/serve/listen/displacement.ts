@@ -4,7 +4,7 @@
 import { addressKey } from "./connection-slots.ts";
 
 export interface Displaceable {
-  /** Whether a call has been made on it. */
+  /** True if a call has been made on it. */
   readonly hasCalled: boolean;
   /** Bytes that its peer has sent. */
   readonly read: number;

@@ -57,7 +57,7 @@ export class VirtualAgent {
     return notApplied;
   }
 
-  /** Whether any rule applies at this control point. */
+  /** True if any rule applies at this control point. */
   hasRulesAt(controlPoint: string): boolean {
     return this.#book.plan.controlPoints.has(controlPoint);
   }

@@ -24,7 +24,7 @@ export function policyQueriesOf(plan: CircuitPlan): readonly PolicyQuery[] {
   return queriesOf(plan).map(({ componentId: component, query }) => ({ policy, component, query }));
 }
 
-/** Whether a script answers this query. */
+/** True if a script answers this query. */
 export function scriptAnswers(script: Script, asked: PolicyQuery): boolean {
   if (script.policy !== undefined && script.policy !== asked.policy) return false;
   if (script.component !== undefined) return script.component === asked.component;

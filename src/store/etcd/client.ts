@@ -45,7 +45,7 @@ export type KeyValue = NonNullable<WatchResponse["events"][number]["kv"]>;
 
 export interface CallOptions {
   /**
-   * Whether making the call twice is harmless. Any other call is repeated only when it certainly did not reach a
+   * True if making the call twice is harmless. Any other call is repeated only when it certainly did not reach a
    * server.
    */
   readonly repeatable: boolean;
@@ -105,7 +105,7 @@ export class EtcdClient {
   #at = 0;
   /** Failures since a server last answered. */
   #failures = 0;
-  /** Whether a server can be used; undefined before the first answer or failure. */
+  /** True if a server can be used; undefined before the first answer or failure. */
   #reachable: boolean | undefined;
   #token: Promise<string> | undefined;
 
@@ -205,7 +205,7 @@ export class EtcdClient {
     };
   }
 
-  /** Whether it is known that no server can be used at present. */
+  /** True if it is known that no server can be used at present. */
   get isAway(): boolean {
     return this.#reachable === false;
   }

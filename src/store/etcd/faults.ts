@@ -20,12 +20,12 @@ export function isTransient(fault: Fault): boolean {
   return TRANSIENT.has(code) || (code === "UNKNOWN" && OUT_OF_TIME.test(detailsOf(fault)));
 }
 
-/** Whether the failed call never left this process, so that making it again cannot repeat its effect. */
+/** True if the failed call never left this process, so that making it again cannot repeat its effect. */
 export function neverSent(fault: Fault): boolean {
   return /^No connection established|^Name resolution failed/.test(detailsOf(fault));
 }
 
-/** Whether a new token may help: the one in use expired, or users and roles were changed since it was issued. */
+/** True if a new token may help: the one in use expired, or users and roles were changed since it was issued. */
 export function needsToken(fault: Fault): boolean {
   return /invalid auth token|auth store is old|user name is empty/.test(detailsOf(fault));
 }

@@ -132,7 +132,7 @@ export class RuleKeeper {
     return keys;
   }
 
-  /** Whether a controller confirms that the store now has everything that it publishes. */
+  /** True if a controller confirms that the store now has everything that it publishes. */
   #isConfirmed({ puts, deletes, reset = false }: StoreUpdate, emptied: boolean): boolean {
     const entry = puts.find(({ key }) => key === COMPLETE);
     if (entry === undefined) {

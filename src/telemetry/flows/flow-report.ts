@@ -20,7 +20,7 @@ export interface FlowReport {
    * need not make sense.
    */
   number(name: string): number | undefined;
-  /** Whether the sender wrote a value under this name, a number or not. A lone `-` means that it has none. */
+  /** True if the sender wrote a value under this name, even one that is not a number. A lone `-` means that it has none. */
   has(name: string): boolean;
 }
 

@@ -100,7 +100,7 @@ export class UnreportedFlows implements FlowListener, MetricSource {
 
 /** Flows by id, in two generations. */
 class Remembered {
-  /** Whether flows are remembered: until nobody asks for them. */
+  /** True if flows are remembered: until nobody asks for them. */
   wanted = true;
   /** Flows that were forgotten because there were too many. */
   forgotten = 0;

@@ -18,7 +18,7 @@ export function safeText(text: string): string {
 /** Fields whose lists alternate header names and values: `headers`, `rawHeaders`, `trailers`, `metadata`. */
 const HEADER_FIELD = /header|trailer|metadata/i;
 
-/** Whether a list is known to hold header names and values: by the name of its field, or as a pair in a list. */
+/** True if a list is known to hold header names and values: by the name of its field, or as a pair in a list. */
 type ListKind = "headers" | "any";
 
 /**

@@ -69,7 +69,7 @@ export class Metrics {
     return samples(this.#all(), wanted);
   }
 
-  /** Whether Sluice exports series of this name, even if there is no sample yet. */
+  /** True if Sluice exports series of this name, even if there is no sample yet. */
   knows(name: string): boolean {
     return isSeriesName(name);
   }

@@ -25,7 +25,7 @@ const SUFFIXES: Readonly<Record<MetricType, readonly string[]>> = {
   summary: ["", "_sum", "_count"],
 };
 
-/** Whether a metric has series of this name. */
+/** True if a metric has series of this name. */
 export function isSeriesName(name: string): boolean {
   return Object.entries(METRICS).some(([metric, { type }]) =>
     SUFFIXES[type].some((part) => metric + part === name),

@@ -162,7 +162,7 @@ export interface Summary {
 
 /** Receives the samples of one scrape. Label values are in the order of the table. */
 export interface MetricSink {
-  /** Whether samples of this metric are used. Others are ignored: a source may ask before it computes expensive ones. */
+  /** True if samples of this metric are used. Others are ignored: a source may ask before it computes expensive ones. */
   wants(name: MetricName): boolean;
   number(
     name: Named<"counter" | "gauge">,

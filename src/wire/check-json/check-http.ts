@@ -118,7 +118,7 @@ export class JsonCheckHttp implements HeaderList {
     return this.#end(this.#destination);
   }
 
-  /** Whether a part has exactly these bytes. */
+  /** True if a part has exactly these bytes. */
   equals({ start, end }: ByteSpan, expected: Uint8Array): boolean {
     const { length } = expected;
     if (end - start !== length) return false;

@@ -29,7 +29,7 @@ export function decodeText({ buffer, byteOffset }: DataView, start: number, end:
   return Buffer.from(buffer, byteOffset + start, end - start).toString("utf8");
 }
 
-/** Whether `length` bytes are the same in both. */
+/** True if `length` bytes are the same in both. */
 export function equalBytes(
   one: DataView,
   oneStart: number,
@@ -70,7 +70,7 @@ const ZERO = 0x30;
 const HIGH_BITS = 0x80808080;
 
 /**
- * Whether NUL, CR or LF is among the bytes, which are invalid in header values and paths (RFC 9110 §5.5). Only bytes
+ * True if NUL, CR or LF is among the bytes, which are invalid in header values and paths (RFC 9110 §5.5). Only bytes
  * with a control character are examined one by one.
  */
 export function hasInvalidByte(bytes: DataView, start: number, end: number): boolean {
@@ -95,7 +95,7 @@ function hasInvalid(bytes: DataView, start: number, end: number): boolean {
   return false;
 }
 
-/** Whether any control character is among the bytes. For short texts: it examines one after another. */
+/** True if any control character is among the bytes. For short texts: it examines one after another. */
 export function hasControlByte(bytes: DataView, start: number, end: number): boolean {
   for (let at = start; at < end; at++) {
     const byte = bytes.getUint8(at);
@@ -104,7 +104,7 @@ export function hasControlByte(bytes: DataView, start: number, end: number): boo
   return false;
 }
 
-/** Whether `%00` is among the bytes: the escape of NUL, which cuts a path short in many services. */
+/** True if `%00` is among the bytes: the escape of NUL, which cuts a path short in many services. */
 export function hasEscapedNul(bytes: DataView, start: number, end: number): boolean {
   const last = end - 4;
   if (last < start) return findEscapedNul(bytes, start, end);
@@ -134,7 +134,7 @@ export function isInvalidText(text: string): boolean {
   return INVALID_TEXT.test(text);
 }
 
-/** Whether a control character is in the text, which is invalid in methods and names of headers (RFC 9110 §5.6.2). */
+/** True if a control character is in the text, which is invalid in methods and names of headers (RFC 9110 §5.6.2). */
 export function hasControl(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);

@@ -11,7 +11,7 @@ import type { SocketAddress } from "./request.ts";
 
 /** One end of the connection. */
 export class SocketSpan {
-  /** Whether the proxy sent a socket address for it. */
+  /** True if the proxy sent a socket address for it. */
   present = false;
   readonly address = new ByteSpan();
   port = 0;
@@ -72,7 +72,7 @@ const NOTHING = Buffer.alloc(0);
  * the handler has returned, call `copyBytes` before.
  */
 export class AuthRequest implements HeaderList {
-  /** Whether the message has an HTTP request at all. */
+  /** True if the message has an HTTP request at all. */
   hasHttp = false;
   repeated: "last" | "join" = "last";
   refusal: Refusal | undefined;

@@ -189,7 +189,7 @@ function bitOf(text: string): number {
   return 1 << (sum & 31);
 }
 
-/** Whether the entry counts: of equal keys in a map only the last does. */
+/** True if the entry counts: of equal keys in a map only the last does. */
 function counts(list: HeaderList, index: number, name: HeaderName): boolean {
   return (
     list.repeated === "join" ||

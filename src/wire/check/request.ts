@@ -26,7 +26,7 @@ export interface DescribedSocket extends SocketAddress {
   readonly protocol: number;
 }
 
-/** Whether a number can be the port of a socket, as the messages' validation rules require. */
+/** True if a number can be the port of a socket, as the messages' validation rules require. */
 export function isPort(port: number): boolean {
   return port >= 0 && port <= 65_535;
 }
@@ -35,7 +35,7 @@ export function isPort(port: number): boolean {
 export const MAX_CONTROL_POINT = 1_024;
 
 /**
- * Whether a text can name a control point. A blank at its beginning or end, or bytes that are not UTF-8, which are read as
+ * True if a text can name a control point. A blank at its beginning or end, or bytes that are not UTF-8, which are read as
  * U+FFFD, are a mistake of the caller: no selector would match, and no policy would apply.
  */
 export function isControlPoint(text: string): boolean {

@@ -40,7 +40,7 @@ export function memberNames(names: Readonly<Record<string, number>>): MemberName
   return Array.from(all, (names) => names ?? []);
 }
 
-/** Whether one of four bytes is a quote, a backslash or a control character. */
+/** True if one of four bytes is a quote, a backslash or a control character. */
 function hasSpecialByte(word: number): boolean {
   const quote = word ^ 0x22222222;
   const backslash = word ^ 0x5c5c5c5c;
@@ -112,7 +112,7 @@ export class JsonScanner {
     return this.#take(CLOSE);
   }
 
-  /** Whether only white space is left. */
+  /** True if only white space is left. */
   atEnd(): boolean {
     this.#next();
     return this.#at === this.bytes.length;
@@ -135,7 +135,7 @@ export class JsonScanner {
     return 0;
   }
 
-  /** Whether the last span has exactly these bytes. */
+  /** True if the last span has exactly these bytes. */
   matches(expected: Uint8Array): boolean {
     const { bytes, start } = this;
     const { length } = expected;

@@ -24,11 +24,11 @@ export function invalid(message: string): Fault {
 interface Scan {
   /** Number of members in all objects, duplicates included: colons outside strings. */
   readonly members: number;
-  /** Whether a string has a `\uXXXX` escape: the only way to write a lone surrogate. */
+  /** True if a string has a `\uXXXX` escape: the only way to write a lone surrogate. */
   readonly escapes: boolean;
-  /** Whether the name of a member has an escape. */
+  /** True if the name of a member has an escape. */
   readonly escapedNames: boolean;
-  /** Whether the body is empty or only white space. */
+  /** True if the body is empty or only white space. */
   readonly blank: boolean;
 }
 
@@ -91,7 +91,7 @@ const REPAIRED = /[\x80-\xff]/;
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\]:]/g;
 
 /**
- * Whether an object in a valid JSON text has two members of the same name, after unescaping. With `repaired`, names
+ * True if an object in a valid JSON text has two members of the same name, after unescaping. With `repaired`, names
  * with characters that may have been other bytes do not count.
  */
 function hasDuplicateName(text: string, repaired: boolean): boolean {

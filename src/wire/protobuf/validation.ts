@@ -80,7 +80,7 @@ export function validate<Desc extends DescMessage>(
 
 /**
  * The rules that a message, or a message in it, breaks.
- * @throws Error for a rule that is not implemented here, so that none is silently skipped
+ * @throws Error for a rule that `CONSTRAINTS` lacks: none is silently skipped
  */
 export function violationsOf<Desc extends DescMessage>(
   schema: Desc,
@@ -115,7 +115,7 @@ function presentValue(message: ReflectMessage, field: DescField): unknown {
   return isSet ? message.get(field) : undefined;
 }
 
-/** @throws Error for a rule that is not implemented */
+/** @throws Error for a rule that `CONSTRAINTS` lacks */
 export function constraintsOf(field: DescField): readonly Constraint[] {
   if (!hasOption(field, RULES)) return [];
   const rules = reflect(FIELD_RULES, getOption(field, RULES) as MessageShape<typeof FIELD_RULES>);

@@ -1,4 +1,4 @@
-// Whether an operator sees that flows which take concurrency slots are never ended.
+// True if an operator sees that flows which take concurrency slots are never ended.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// Whether an operator sees that callers send members that no check has.
+// True if an operator sees that callers send members that no check has.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -8,7 +8,7 @@ export type Target = string;
 
 /** One connection. `send` gathers requests, `flush` puts them on the wire in one write. */
 export interface Connection {
-  /** Whether one more request may be sent now. */
+  /** True if one more request may be sent now. */
   ready(): boolean;
   /** Adds a request. `tag` is passed back with its answer; `key` is the user that the request names. */
   send(tag: number, key: number): void;

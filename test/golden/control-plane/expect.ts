@@ -7,11 +7,11 @@ export interface Expected {
   readonly signals: Readonly<Record<string, Column>>;
   /** Corrected columns, which are compared at every tick. */
   readonly corrected: Readonly<Record<string, Column>>;
-  /** Whether to compare this reading. */
+  /** True if to compare this reading. */
   signal(name: string, tick: number): boolean;
-  /** Whether to compare this member of a decision, such as `accept_percentage`. "" is the whole decision. */
+  /** True if to compare this member of a decision, such as `accept_percentage`. "" is the whole decision. */
   decision(member: string, tick: number): boolean;
-  /** Whether to compare this component's alerts. */
+  /** True if to compare this component's alerts. */
   alerts(componentId: string): boolean;
 }
 

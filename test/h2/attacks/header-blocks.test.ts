@@ -248,7 +248,7 @@ test("bounds the cost of field blocks that decode to large lists", async (t) => 
   }
 });
 
-/** Whether a request was refused for its fields, with a status or by a reset. */
+/** True if a request was refused for its fields, with a status or by a reset. */
 async function refused(peer: RawPeer, stream: number): Promise<boolean> {
   const { head, reset } = await peer.outcome(stream);
   return head[":status"] === "431" || head["grpc-status"] === "8" || reset === "ENHANCE_YOUR_CALM";

@@ -209,7 +209,7 @@ export async function enableUsers(
   await ctl("auth", "enable");
 }
 
-/** Whether every thread is stopped. Assumes so where there is no /proc. */
+/** True if every thread is stopped. Assumes so where there is no /proc. */
 function isStopped(own: Child | undefined): boolean {
   const tasks = `/proc/${own?.process.pid}/task`;
   if (!existsSync(tasks)) return true;

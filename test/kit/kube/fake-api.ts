@@ -51,7 +51,7 @@ export interface FakeApi {
   began: (watch: Watching) => void;
   /** Answers in place of the server where it returns true. */
   before: (asked: Asked) => boolean;
-  /** Whether connections are cut as soon as they are made; setting it cuts those that are open. */
+  /** True if connections are cut as soon as they are made; setting it cuts those that are open. */
   away: boolean;
 }
 

@@ -71,7 +71,7 @@ export function child(
   };
 }
 
-/** Whether every thread is stopped. Assumes so where there is no /proc. */
+/** True if every thread is stopped. Assumes so where there is no /proc. */
 function isStopped(pid: number | undefined): boolean {
   const tasks = `/proc/${pid}/task`;
   if (!existsSync(tasks)) return true;

@@ -14,7 +14,7 @@ const { client } = plane;
 const releases = new Releases(plane);
 await define(client, new Set(["gateway.networking.k8s.io/ReferenceGrant"]));
 
-/** Whether an account may do something. */
+/** True if an account may do something. */
 async function may(
   account: KubeClient,
   verb: string,

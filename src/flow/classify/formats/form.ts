@@ -5,7 +5,7 @@ import { MALFORMED, type Unreadable } from "../unreadable.ts";
 const FORM_TYPE = /^\s*application\/x-www-form-urlencoded\s*(?:;|$)/i;
 const OTHER_CHARSET = /;\s*charset\s*=\s*(?!"?utf-?8"?\s*(?:;|$))/i;
 
-/** Whether a body with these headers may be a form in UTF-8. One without a type may be, because servers guess the type. */
+/** True if a body with these headers may be a form in UTF-8. One without a type may be, because servers guess the type. */
 export function isFormType(type: string | undefined, encoding: string | undefined): boolean {
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") return false;
   return type === undefined || (FORM_TYPE.test(type) && !OTHER_CHARSET.test(type));

@@ -67,7 +67,7 @@ export class Gradient {
   #quickFlows = 0;
   #quickLatency = 0;
   #expired = 0;
-  /** Whether the limit held flows back, or was about to. */
+  /** True if the limit held flows back, or was about to. */
   #reached = false;
 
   /** Steps of growth without a queue. */
@@ -87,7 +87,7 @@ export class Gradient {
     return Math.round(Math.min(max, Math.max(min, this.#restedLimit(now))));
   }
 
-  /** Whether it knows no more than a new one. */
+  /** True if it has learned nothing, so that a new one could replace it. */
   isFresh(now: number): boolean {
     return now - this.#seenAt > FORGET_MS || (this.baseline === undefined && this.#flows === 0);
   }
@@ -135,7 +135,7 @@ export class Gradient {
     this.#nextWindow(TURNOVER * limit, now);
   }
 
-  /** Whether a flow that leaves was slowed by an earlier limit. */
+  /** True if a flow that leaves was slowed by an earlier limit. */
   #skips(tokens: number, now: number): boolean {
     if (this.#skip <= 0) return false;
     this.#skip -= tokens;

@@ -232,7 +232,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     }
   }
 
-  /** Whether one more slot may be held. Without one the flow is refused: it could not be counted. */
+  /** True if one more slot may be held. Without one the flow is refused: it could not be counted. */
   #hasSlot(): boolean {
     if (this.#pool.count < this.#maxSlots) return true;
     if (this.#table.evict(this.#now) && this.#pool.count < this.#maxSlots) return true;

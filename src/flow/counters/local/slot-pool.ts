@@ -70,7 +70,7 @@ export class SlotPool {
     return first === NONE ? 0 : this.#double(first, SUM);
   }
 
-  /** Whether the slot is in use and its id is proved by these words. */
+  /** True if the slot is in use and its id is proved by these words. */
   proves(slot: number, lo: number, hi: number): boolean {
     if (slot >= this.#used || this.start(slot) === Number.NEGATIVE_INFINITY) return false;
     return this.#word(slot, PROOF_LO) === lo && this.#word(slot, PROOF_HI) === hi;

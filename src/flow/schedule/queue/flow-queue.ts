@@ -123,7 +123,7 @@ export class FlowQueue {
     return this.#queue.size;
   }
 
-  /** Whether a flow may wait. Flows of one fairness label leave as much room as they take, so they keep out no others. */
+  /** True if a flow may wait. Flows of one fairness label leave as much room as they take, so they keep out no others. */
   hasRoomFor(job: FlowJob, bytes: number): boolean {
     const { capacity } = this.#context;
     const size = QUEUED_FLOW_SIZE + bytes;

@@ -29,7 +29,7 @@ export class QueueSet {
     return this.#context.capacity.flows;
   }
 
-  /** Whether flows with this key are queued. */
+  /** True if flows with this key are queued. */
   isQueuing(key: string): boolean {
     const queue = this.#queues.get(key);
     return queue !== undefined && queue.size > 0;

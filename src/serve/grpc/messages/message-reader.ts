@@ -17,7 +17,7 @@ const FIRST_ROOM = 4_096;
 /** Shared by all empty messages, of which there may be millions. */
 const NO_BYTES = new Uint8Array(0);
 
-/** Whether `chunk[start, end)` is exactly one uncompressed message with its prefix, of at most `limit` bytes. */
+/** True if `chunk[start, end)` is exactly one uncompressed message with its prefix, of at most `limit` bytes. */
 export function isOneMessage(chunk: Buffer, start: number, end: number, limit: number): boolean {
   const length = end - start - PREFIX_LENGTH;
   return (

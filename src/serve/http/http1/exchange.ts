@@ -265,7 +265,7 @@ function countNamed(fields: readonly string[], name: string): number {
   return times;
 }
 
-/** Whether the message announces a body. */
+/** True if the message announces a body. */
 function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers["content-length"];
   return headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0");

@@ -158,7 +158,7 @@ export class EtcdWatch {
   }
 
   /**
-   * Whether the store still has the state that the reader knows, so that its changes since then say everything. A store
+   * True if the store still has the state that the reader knows, so that its changes since then say everything. A store
    * that lost its data may have the same identity, and after some writes the same revision, but not the same keys at it.
    */
   async #continuity(): Promise<ListReason | undefined> {

@@ -97,7 +97,7 @@ function lengthOf({ head, valueLength, restLength }: RunPart): number {
   return head.length + valueLength + restLength;
 }
 
-/** Whether only the value and numbers of a decision differ from those that the part was made of. */
+/** True if only the value and numbers of a decision differ from those that the part was made of. */
 function isLike(decision: ReportedDecision, part: RunPart): boolean {
   const { detail } = decision;
   return (
@@ -109,7 +109,7 @@ function isLike(decision: ReportedDecision, part: RunPart): boolean {
   );
 }
 
-/** Whether a decision passes and says nothing unusual. */
+/** True if a decision passes and says nothing unusual. */
 export function isUsual({ dropped, missing, failure, waitMs, detail }: ReportedDecision): boolean {
   if (dropped || missing !== 0 || failure !== undefined || waitMs > 0) return false;
   return detail.value !== undefined && detail.label !== "";

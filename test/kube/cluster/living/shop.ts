@@ -186,7 +186,7 @@ export async function openShop(
   return { namespace, deployment, front };
 }
 
-/** Whether every replica is of the latest template and ready, and no other is left. */
+/** True if every replica is of the latest template and ready, and no other is left. */
 function isRolledOut({ metadata, spec, status }: KubeObject): boolean {
   return (
     status?.observedGeneration === metadata.generation &&

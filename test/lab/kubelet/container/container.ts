@@ -48,7 +48,7 @@ export class Container {
   state: ContainerState = { kind: "waiting", reason: "PodInitializing" };
   lastState: ContainerState | undefined;
   restartCount = 0;
-  /** Whether the start-up probe has passed, or there is none and the process runs. */
+  /** True if the start-up probe has passed, or there is none and the process runs. */
   isStarted = false;
   isReady = false;
 
@@ -176,7 +176,7 @@ export class Container {
     ]);
   }
 
-  /** Whether the probe passes before the process ends; it is killed when the probe fails. */
+  /** True if the probe passes before the process ends; it is killed when the probe fails. */
   async #startsUp(probe: Probe, signal: AbortSignal): Promise<boolean> {
     const over = new AbortController();
     const until = AbortSignal.any([signal, this.#ending.signal, over.signal]);

@@ -48,7 +48,7 @@ async function pastDeadline(t: TestContext, transport: "own" | "grpc-js", timeou
   assert.equal(late.code, CODES.DEADLINE_EXCEEDED.number, late.details);
   if (late.messages.length === 1) {
     await until("the handler ended", () => handled.length === 1);
-    // Whether the caller's reset or the server's clock comes first is a matter of less than a millisecond.
+    // True if the caller's reset or the server's clock comes first is a matter of less than a millisecond.
     assert.match(handled[0]?.code ?? "", /^(CANCELLED|DEADLINE_EXCEEDED)$/);
   }
   return late;

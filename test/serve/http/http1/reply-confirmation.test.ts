@@ -1,4 +1,4 @@
-// Whether a caller over HTTP/1.1 has taken a reply, as its socket tells.
+// True if a caller over HTTP/1.1 has taken a reply, as its socket tells.
 
 import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";

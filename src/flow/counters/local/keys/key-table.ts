@@ -163,7 +163,7 @@ export class KeyTable {
     }
   }
 
-  /** Whether an insert would succeed now. Changes nothing. */
+  /** True if an insert would succeed now. Changes nothing. */
   hasRoom(now: number): boolean {
     return this.count < this.#maxKeys || this.#leastLoss(now);
   }
